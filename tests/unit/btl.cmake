@@ -20,7 +20,7 @@ pomona_test(btl_connections ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_connections.cc 
 pomona_test(btl_base ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_base.cc LIBS pomona_btl pomona_mpi)
 pomona_test(engine_order ${CMAKE_CURRENT_SOURCE_DIR}/unit/engine_order.cc LIBS pomona_btl pomona_mpi)
 if(TARGET pomona_threads)
-  foreach(part failure withdraw turn)
+  foreach(part failure withdraw turn large)
     pomona_test(engine_${part} ${CMAKE_CURRENT_SOURCE_DIR}/unit/engine_${part}.cc LIBS pomona_threads)
   endforeach()
   pomona_test(launcher_watch ${CMAKE_CURRENT_SOURCE_DIR}/unit/launcher_watch.cc LIBS pomona_threads)

@@ -49,7 +49,8 @@ TEST(CopyChoice, BothWaysTheWorkOfBothCoresCounts) {
     choice.pushed(kBytes, 60'000);
     choice.drained(kBytes, 40'000);
     EXPECT_GT(pulls_of(choice, true), 610);
-    for (int i = 0; i < 4; ++i) choice.drained(kBytes, 20'000);  // now two copies are less work than one reading
+    for (int i = 0; i < 4; ++i)
+        choice.drained(kBytes, 20'000);  // now two copies are less work than one reading
     int pulls = pulls_of(choice, true);
     EXPECT_LT(pulls, 30);
     EXPECT_GT(pulls, 0);

@@ -38,6 +38,11 @@ struct ScriptedEndpoint final : Endpoint {
         return push(header, bytes);
     }
     bool pulls() override { return readable; }
+    bool pull(uint64_t address, Bytes target) override {
+        if (can_read)
+            std::memcpy(target.data(), reinterpret_cast<const void*>(address), target.size());
+        return can_read;
+    }
     std::atomic<uint64_t>* own_offer(uint32_t index) override {
         return offers && index < std::size(own) ? &own[index] : nullptr;
     }
@@ -67,6 +72,7 @@ struct ScriptedEndpoint final : Endpoint {
     }
     Push answer = Push::sent;
     bool readable = false;  // this rank may read the peer's memory, and says where its own lies
+    bool can_read = false;  // ... which lies in this process
     bool abandoned = false;
     bool offers = false;  // there are words that both ends reach
     std::atomic<uint64_t> own[128]{}, of_peer[128]{};
