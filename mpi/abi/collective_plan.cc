@@ -75,6 +75,7 @@ int plan_reduce_scatter(const char* f, CollectivePlan& plan, const void* send, R
         plan.input_blocks.push_back(
             {static_cast<size_t>(total) * element, static_cast<size_t>(each) * element});
         if (rank == p.comm->rank()) own = each;
+        if (each > type->count_most() - total) return p.too_many(each, *type, "recvcounts");
         total += each;
     }
     plan.shape.irregular = counts != nullptr;
@@ -102,7 +103,7 @@ int plan_gather(const char* f, CollectivePlan& plan, SendSide send, RecvSide rec
     if (in_place) {
         p.in_place_from_result();
     } else if (p.is_leaf()) {
-        STEP(send_side(send, type));
+        STEP(send_side(send, 1, type));
         if (plan.check) plan.check->send(*type, send.count, root);
     }
     if (p.is_root() && !in_place) STEP(result_apart());
@@ -121,7 +122,7 @@ int plan_gatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBlocks 
     if (in_place) {
         p.in_place_from_result();
     } else if (p.is_leaf()) {
-        STEP(send_side(send, type));
+        STEP(send_side(send, 1, type));
         if (plan.check) plan.check->send(*type, send.count, root);
     }
     if (p.is_root() && !in_place) STEP(result_apart());
@@ -141,11 +142,8 @@ int plan_scatter(const char* f, CollectivePlan& plan, SendSide send, RecvSide re
         if (plan.check) plan.check->receive(*type, recv.count, root);
     }
     if (p.is_root()) {
-        SendSide whole{send.buffer, send.count * p.partners(), send.type};
-        STEP(count(send.count, "sendcount"));
-        STEP(send_side(whole, type));
+        STEP(send_side(send, p.partners(), type));
         if (plan.check) plan.check->send(*type, send.count);
-        plan.shape.count = static_cast<size_t>(send.count * type->size());
     }
     if (p.is_root() && !in_place) STEP(input_apart());
     if (in_place) p.in_place_from_input();
@@ -183,7 +181,7 @@ int plan_allgather(const char* f, CollectivePlan& plan, SendSide send, RecvSide 
     if (send.buffer == MPI_IN_PLACE && plan.check) plan.check->send(*type, recv.count);
     if (send.buffer == MPI_IN_PLACE) return p.in_place_from_result(), MPI_SUCCESS;
     size_t theirs = plan.shape.count;
-    STEP(send_side(send, type));
+    STEP(send_side(send, 1, type));
     if (plan.check) plan.check->send(*type, send.count);
     STEP(result_apart());
     if (p.inter()) {
@@ -205,7 +203,7 @@ int plan_allgatherv(const char* f, CollectivePlan& plan, SendSide send, RecvBloc
     if (send.buffer == MPI_IN_PLACE) {
         p.in_place_from_result();
     } else {
-        STEP(send_side(send, type));
+        STEP(send_side(send, 1, type));
         if (plan.check) plan.check->send(*type, send.count);
     }
     if (send.buffer != MPI_IN_PLACE) STEP(result_apart());
@@ -224,11 +222,8 @@ int plan_alltoall(const char* f, CollectivePlan& plan, SendSide send, RecvSide r
     if (send.buffer == MPI_IN_PLACE && plan.check) plan.check->send(*type, recv.count);
     if (send.buffer == MPI_IN_PLACE) return p.in_place_from_result(), MPI_SUCCESS;
     size_t theirs = plan.shape.count;
-    STEP(count(send.count, "sendcount"));
-    SendSide whole{send.buffer, send.count * p.partners(), send.type};
-    STEP(send_side(whole, type));
+    STEP(send_side(send, p.partners(), type));
     if (plan.check) plan.check->send(*type, send.count);
-    plan.shape.count = static_cast<size_t>(send.count * type->size());
     STEP(apart(plan.input, plan.result, 0, plan.shape.count));
     if (p.inter() && theirs != plan.shape.count) {
         for (int rank = 0; rank < p.partners(); ++rank)

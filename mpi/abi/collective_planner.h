@@ -92,7 +92,16 @@ struct Planner {
         return fail(f, comm, MPI_ERR_COUNT,
                     format("{} is {}; it must not be negative", name, value));
     }
+    int too_many(MPI_Count elements, const Datatype& type, const char* name) {
+        return fail(f, comm, MPI_ERR_COUNT, too_many_text(name, elements, type));
+    }
+    // So many elements, for each of so many members.
+    int fits(MPI_Count elements, MPI_Count times, const Datatype& type, const char* name) {
+        bool fit = elements <= type.count_most() / std::max<MPI_Count>(times, 1);
+        return fit ? MPI_SUCCESS : too_many(elements, type, name);
+    }
     int buffer(const void* address, MPI_Count elements, const Datatype& type, const char* name) {
+        if (elements > type.count_most()) return too_many(elements, type, name);
         if (address == MPI_IN_PLACE)
             return fail(f, comm, MPI_ERR_BUFFER,
                         format("{} is MPI_IN_PLACE, which is not allowed here", name));
@@ -146,17 +155,20 @@ struct Planner {
         plan.result_staging = bytes;
         plan.result_pieces.push_back({address, elements, &type, 0});
     }
-    int send_side(const SendSide& side, Datatype*& decoded) {
+    // `times`: so many blocks of them.
+    int send_side(const SendSide& side, MPI_Count times, Datatype*& decoded) {
         if (int e = count(side.count, "sendcount")) return e;
         if (int e = type(side.type, "sendtype", decoded)) return e;
-        if (int e = buffer(side.buffer, side.count, *decoded, "sendbuf")) return e;
-        bind_input(side.buffer, side.count, *decoded);
+        if (int e = fits(side.count, times, *decoded, "sendcount")) return e;
+        if (int e = buffer(side.buffer, side.count * times, *decoded, "sendbuf")) return e;
+        bind_input(side.buffer, side.count * times, *decoded);
         shape.count = static_cast<size_t>(side.count * decoded->size());
         return MPI_SUCCESS;
     }
     int recv_side(const RecvSide& side, MPI_Count times, Datatype*& decoded) {
         if (int e = count(side.count, "recvcount")) return e;
         if (int e = type(side.type, "recvtype", decoded)) return e;
+        if (int e = fits(side.count, times, *decoded, "recvcount")) return e;
         if (int e = buffer(side.buffer, side.count, *decoded, "recvbuf")) return e;
         bind_result(side.buffer, side.count * times, *decoded);
         shape.count = static_cast<size_t>(side.count * decoded->size());

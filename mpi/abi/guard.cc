@@ -3,11 +3,17 @@
 
 #include "btl/base/log.h"
 
+#include <algorithm>
 #include <string_view>
 #include <unistd.h>
 #include <utility>
 
 namespace pomona {
+
+std::string too_many_text(std::string_view name, MPI_Count count, const Datatype& type) {
+    return format("{} is {}; 64 bits cannot count the memory of so many elements, of {} bytes each",
+                  name, count, std::max(type.extent(), type.size()));
+}
 
 std::string mpi_name(const char* function) {
     std::string_view name = function;

@@ -13,6 +13,7 @@
 #include "mpi/abi/handle.h"
 
 #include <string>
+#include <string_view>
 
 namespace pomona {
 
@@ -33,6 +34,8 @@ void keep_sentence(int code, const std::string& sentence);
 std::string last_error_sentence(int code);
 // MPI_Send for "PMPI_Send_c".
 std::string mpi_name(const char* function);
+// Why Datatype::count_most() is exceeded; `name`: of the argument.
+std::string too_many_text(std::string_view name, MPI_Count count, const Datatype& type);
 // The error class of a Result's code.
 int error_class_of(Code code);
 // "MPI_ERR_COMM: invalid communicator"; "" for unknown classes. Table in guard.cc.

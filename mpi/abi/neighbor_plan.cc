@@ -69,6 +69,10 @@ int plan_neighbor(const char* f, CollectivePlan& plan, SendSide send, RecvSide r
     STEP(count(recv.count, "recvcount"));
     STEP(type(send.type, "sendtype", send_type));
     STEP(type(recv.type, "recvtype", recv_type));
+    auto to = static_cast<MPI_Count>(topology->destinations.size());
+    auto from = static_cast<MPI_Count>(topology->sources.size());
+    STEP(fits(send.count, gather ? 1 : to, *send_type, "sendcount"));
+    STEP(fits(recv.count, from, *recv_type, "recvcount"));
     std::vector<Planner::Decoded> out, in;
     for (size_t i = 0; i < topology->destinations.size(); ++i)
         out.push_back({send.count,

@@ -24,6 +24,8 @@ int MessageArguments::check_data_closely(const char* function, const void* buffe
     if (__builtin_expect(count < 0, 0))
         return fail(function, comm, MPI_ERR_COUNT,
                     format("count is {}; it must not be negative", count));
+    if (__builtin_expect(count > data.type->count_most(), 0))
+        return fail(function, comm, MPI_ERR_COUNT, too_many_text("count", count, *data.type));
     // MPI_BOTTOM is null: right for types with absolute addresses only.
     if (__builtin_expect(!buffer && count > 0 && data.type->size() > 0 && data.type->predefined(),
                          0))

@@ -28,8 +28,8 @@ protected:
         comm = resolve(comm_handle);
         data = {const_cast<void*>(buffer), count, resolve(datatype)};
         bool right = process().state.load(std::memory_order_relaxed) == Process::State::running &&
-                     comm && data.type && data.type->plain && count >= 0 && buffer &&
-                     buffer != MPI_IN_PLACE;
+                     comm && data.type && data.type->plain && buffer && buffer != MPI_IN_PLACE &&
+                     static_cast<uint64_t>(count) <= static_cast<uint64_t>(data.type->count_most());
         return __builtin_expect(right, 1);
     }
     // With this peer one may speak: in a communicator that is not revoked, by a tag.

@@ -113,6 +113,9 @@ private:
         if (!type->committed)
             return fail(function_, window_, MPI_ERR_TYPE,
                         format("{}_datatype is not committed; call MPI_Type_commit", which));
+        if (count > type->count_most())
+            return fail(function_, window_, MPI_ERR_COUNT,
+                        too_many_text(format("{}_count", which), count, *type));
         out = {address, count, type};
         return MPI_SUCCESS;
     }

@@ -74,6 +74,9 @@ public:
     bool committed = false;
     // Committed, and of the same format on all systems (formats.h).
     bool plain = false;
+    // Of more elements, once committed, 64 bits cannot count the bytes, or the memory that they lie
+    // in.
+    MPI_Count count_most() const { return count_most_; }
     void commit();
     // The basic types in it whose format differs between systems: a set of kLongDouble, ...
     unsigned varies() const { return varies_; }
@@ -161,6 +164,7 @@ private:
 
     static constexpr unsigned kWatched = 1u << 31;
 
+    MPI_Count count_most_ = 0;
     MPI_Count size_ = 0, lb_ = 0, ub_ = 0, true_lb_ = 0, true_ub_ = 0;
     bool contiguous_ = true;
     bool one_block_ = true;

@@ -7,8 +7,11 @@
 #include "btl/base/check.h"
 #include "mpi/object/formats.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdlib>
+#include <limits>
 #include <mutex>
 
 namespace pomona {
@@ -169,6 +172,7 @@ struct Predefined {
         type->layout_ = Layout::blocks(2, offsets, lengths, 1);
         type->one_block_ = type->layout_.form == Layout::Form::block;
         type->contiguous_ = type->one_block_ && type->size_ == row.extent;
+        type->commit();
         return type;
     }
     static Predefined& all() {
@@ -196,6 +200,9 @@ static std::atomic<unsigned> unlike_in_job{0};
 
 void Datatype::commit() {
     committed = true;
+    constexpr MPI_Count most = std::numeric_limits<MPI_Count>::max();
+    MPI_Count reach = std::max(std::abs(std::max(extent(), -most)), size_);
+    count_most_ = size_ > 0 ? most / reach : most;
     plain = ((varies_ | kWatched) & unlike_in_job.load(std::memory_order_relaxed)) == 0;
 }
 

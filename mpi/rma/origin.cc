@@ -76,10 +76,11 @@ inline bool Window::access_run(const RmaAccess& access) {
         flavor_ == MPI_WIN_FLAVOR_DYNAMIC || !access.type->contiguous(access.count))
         return false;
     auto bytes = static_cast<size_t>(access.count * access.type->size());
-    auto offset = static_cast<uint64_t>(access.displacement) * static_cast<uint64_t>(there.unit) +
-                  static_cast<uint64_t>(access.type->true_lb());
+    uint64_t offset = 0;
+    bool fits = there.place(access.displacement, offset);
+    offset += static_cast<uint64_t>(access.type->true_lb());
     auto size = static_cast<uint64_t>(there.size);
-    if (bytes == 0 || offset > size || bytes > size - offset) return false;
+    if (!fits || bytes == 0 || offset > size || bytes > size - offset) return false;
     std::byte* place = there.direct + offset;
     bool in = access.kind != RmaKind::get && access.op != ReduceOp::no_op;
     bool out = access.kind != RmaKind::put && access.kind != RmaKind::accumulate;
@@ -133,10 +134,11 @@ inline std::byte* Window::place_of(const Element& element) const {
         !may_access(element.target))
         return nullptr;
     const Part& there = part(element.target);
-    auto offset = static_cast<uint64_t>(element.displacement) * static_cast<uint64_t>(there.unit);
+    uint64_t offset = 0;
+    bool fits = there.place(element.displacement, offset);
     auto size = static_cast<uint64_t>(there.size), count = static_cast<uint64_t>(element.count);
     // An element has a byte at least: a count that fits keeps the product from wrapping around.
-    bool inside = count <= size && offset <= size &&
+    bool inside = fits && count <= size && offset <= size &&
                   count * static_cast<uint64_t>(element.type->size()) <= size - offset;
     return there.direct && inside ? there.direct + offset : nullptr;
 }
@@ -199,6 +201,8 @@ void Window::take(SharedLock& lock) {
     lock.take(comm_->rank(), [this](int member) { return process_has_ended(member); });
 }
 
+static const char* const kTooFar = "the target's memory does not reach that far";
+
 RmaError Window::access(const RmaAccess& access) {
     if (!may_access(access.target))
         return {MPI_ERR_RMA_SYNC,
@@ -211,16 +215,17 @@ RmaError Window::access(const RmaAccess& access) {
     // What is empty may be of any type, also of one without elements.
     bool empty = access.count == 0 || access.type->size() == 0;
     if (!empty) describe_element(access, command);
+    bool dynamic = flavor_ == MPI_WIN_FLAVOR_DYNAMIC;
     auto base = static_cast<uint64_t>(access.displacement);
-    if (flavor_ != MPI_WIN_FLAVOR_DYNAMIC) base *= static_cast<uint64_t>(part(access.target).unit);
+    if (!dynamic && !part(access.target).place(access.displacement, base) && !empty)
+        return {MPI_ERR_RMA_RANGE, kTooFar};
     std::vector<RmaBlock> blocks;
     if (gapped(command))
         flatten_gapped(*access.type, access.count, *access.type->uniform(), base, blocks);
     else if (!empty) flatten(*access.type, access.count, base, blocks);
     Engine& here = engine();
     if (!blocks.empty()) {
-        if (!in_range(access, command, blocks))
-            return {MPI_ERR_RMA_RANGE, "the target's memory does not reach that far"};
+        if (!in_range(access, command, blocks)) return {MPI_ERR_RMA_RANGE, kTooFar};
         if (access.target == comm_->rank() || part(access.target).direct)
             run_direct(access, command, blocks);
         else run_remote(access, command, blocks);

@@ -77,6 +77,14 @@ public:
         int64_t size = 0;
         int64_t unit = 1;
         std::byte* direct = nullptr;  // where this process sees it, if it does
+
+        // Bytes from its beginning; false: they do not fit into 64 bits.
+        bool place(MPI_Aint displacement, uint64_t& bytes) const {
+            int64_t found = 0;
+            bool fits = !__builtin_mul_overflow(int64_t{displacement}, unit, &found);
+            bytes = static_cast<uint64_t>(found);
+            return fits;
+        }
     };
     struct Options {
         int flavor = MPI_WIN_FLAVOR_CREATE;

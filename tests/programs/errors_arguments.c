@@ -37,6 +37,46 @@ static void messages(MPI_Comm c) {
 }
 
 #ifdef MPI_ABI_VERSION
+/* Counts whose bytes would be none if they were taken modulo 2^64. */
+static void huge(MPI_Comm c) {
+    MPI_Count far = (MPI_Count)1 << 61, counts[64], each = far / check_size;
+    MPI_Aint displs[64];
+    MPI_Request r;
+    MPI_Datatype apart;
+    int i, count = MPI_ERR_COUNT;
+    context("huge");
+    CHECK_CLASS(count, MPI_Send_c(data, far, MPI_LONG, 0, 0, c));
+    CHECK_CLASS(count, MPI_Ssend_c(data, far, MPI_LONG, 0, 0, c));
+    CHECK_CLASS(count, MPI_Bsend_c(data, far, MPI_LONG, 0, 0, c));
+    CHECK_CLASS(count, MPI_Isend_c(data, far, MPI_LONG, 0, 0, c, &r));
+    CHECK_CLASS(count, MPI_Send_init_c(data, far, MPI_LONG, 0, 0, c, &r));
+    CHECK_CLASS(count, MPI_Recv_c(data, far, MPI_LONG, 0, 0, c, MPI_STATUS_IGNORE));
+    CHECK_CLASS(count, MPI_Irecv_c(data, far, MPI_LONG, MPI_ANY_SOURCE, 0, c, &r));
+    CHECK_CLASS(count, MPI_Sendrecv_c(data, far, MPI_LONG, 0, 0, more, 1, MPI_LONG, 0, 0, c, MPI_STATUS_IGNORE));
+    CHECK_CLASS(count, MPI_Sendrecv_replace_c(data, far, MPI_LONG, 0, 0, 0, 0, c, MPI_STATUS_IGNORE));
+    /* 4 bytes in each 2^40: the memory that they lie in. */
+    CHECK_OK(MPI_Type_create_resized_c(MPI_INT, 0, (MPI_Count)1 << 40, &apart));
+    CHECK_OK(MPI_Type_commit(&apart));
+    CHECK_CLASS(count, MPI_Send_c(data, 1 << 24, apart, 0, 0, c));
+    CHECK_OK(MPI_Type_free(&apart));
+    CHECK_CLASS(count, MPI_Bcast_c(data, far, MPI_LONG, 0, c));
+    CHECK_CLASS(count, MPI_Allreduce_c(data, more, far, MPI_LONG, MPI_SUM, c));
+    CHECK_CLASS(count, MPI_Allreduce_c(MPI_IN_PLACE, more, far, MPI_LONG, MPI_SUM, c));
+    CHECK_CLASS(count, MPI_Scan_c(data, more, far, MPI_LONG, MPI_SUM, c));
+    CHECK_CLASS(count, MPI_Iallreduce_c(data, more, far, MPI_LONG, MPI_SUM, c, &r));
+    /* Of all ranks together. */
+    for (i = 0; i < 64; ++i) counts[i] = each, displs[i] = 0;
+    CHECK_CLASS(count, MPI_Allgather_c(data, 1, MPI_LONG, more, each, MPI_LONG, c));
+    CHECK_CLASS(count, MPI_Alltoall_c(data, each, MPI_LONG, more, each, MPI_LONG, c));
+    CHECK_CLASS(count, MPI_Gather_c(data, 1, MPI_LONG, more, each, MPI_LONG, check_rank, c));
+    CHECK_CLASS(count, MPI_Scatter_c(data, each, MPI_LONG, more, 1, MPI_LONG, check_rank, c));
+    CHECK_CLASS(count, MPI_Reduce_scatter_block_c(data, more, each, MPI_LONG, MPI_SUM, c));
+    CHECK_CLASS(count, MPI_Reduce_scatter_c(data, more, counts, MPI_LONG, MPI_SUM, c));
+    counts[check_size - 1] = far;
+    CHECK_CLASS(count, MPI_Allgatherv_c(data, 1, MPI_LONG, more, counts, displs, MPI_LONG, c));
+    CHECK_CLASS(count, MPI_Alltoallv_c(data, counts, displs, MPI_LONG, more, counts, displs, MPI_LONG, c));
+}
+
 /* Handles that no call has given: small, negative, without memory behind, or of another library
  * (MPICH's old MPI_COMM_WORLD was the number 0x44000000). */
 static void garbage(void) {
@@ -163,6 +203,7 @@ int main(int argc, char** argv) {
     messages(twin);
 #ifdef MPI_ABI_VERSION
     garbage();
+    huge(twin);
 #endif
     requests();
     collectives(twin);

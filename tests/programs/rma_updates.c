@@ -86,6 +86,16 @@ static void alone(MPI_Win window, int target, long* memory, long* copy) {
     CHECK_CLASS(wrong, MPI_Fetch_and_op(origin, result, MPI_LONG, target, cells, MPI_SUM, window));
     CHECK_CLASS(wrong, MPI_Compare_and_swap(origin, origin, result, MPI_LONG, target, cells, window));
     CHECK_CLASS(wrong, MPI_Put(origin, 2, MPI_LONG, target, cells - 1, 2, MPI_LONG, window));
+#ifdef MPI_ABI_VERSION /* others do not look */
+    /* Whose place, or number of bytes, would be 0 if it were taken modulo 2^64. */
+    MPI_Aint far = (MPI_Aint)1 << 61;
+    CHECK_CLASS(wrong, MPI_Put(origin, 1, MPI_LONG, target, far, 1, MPI_LONG, window));
+    CHECK_CLASS(wrong, MPI_Accumulate(origin, 1, MPI_LONG, target, far, 1, MPI_LONG, MPI_SUM, window));
+    CHECK_CLASS(wrong, MPI_Fetch_and_op(origin, result, MPI_LONG, target, far, MPI_SUM, window));
+    CHECK_CLASS(wrong, MPI_Compare_and_swap(origin, origin, result, MPI_LONG, target, far, window));
+    CHECK_CLASS(MPI_ERR_COUNT, MPI_Put_c(origin, far, MPI_LONG, target, 0, far, MPI_LONG, window));
+    CHECK_CLASS(MPI_ERR_COUNT, MPI_Accumulate_c(origin, far, MPI_LONG, target, 0, far, MPI_LONG, MPI_SUM, window));
+#endif
     CHECK_CLASS(MPI_ERR_OP, MPI_Accumulate(origin, 1, MPI_DOUBLE, target, 0, 1, MPI_DOUBLE, MPI_BXOR, window));
     CHECK_CLASS(MPI_ERR_OP, MPI_Fetch_and_op(origin, result, MPI_DOUBLE, target, 0, MPI_BXOR, window));
     CHECK_CLASS(MPI_ERR_TYPE,
