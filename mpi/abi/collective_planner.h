@@ -92,16 +92,27 @@ struct Planner {
         return fail(f, comm, MPI_ERR_COUNT,
                     format("{} is {}; it must not be negative", name, value));
     }
-    int too_many(MPI_Count elements, const Datatype& type, const char* name) {
+    [[gnu::cold, gnu::noinline]] int too_many(MPI_Count elements, const Datatype& type,
+                                              const char* name) {
         return fail(f, comm, MPI_ERR_COUNT, too_many_text(name, elements, type));
     }
     // So many elements, for each of so many members.
     int fits(MPI_Count elements, MPI_Count times, const Datatype& type, const char* name) {
+        if (__builtin_expect(elements <= Datatype::kCountPlain && type.plain, 1))
+            return MPI_SUCCESS;
+        return fits_closely(elements, times, type, name);
+    }
+    [[gnu::cold, gnu::noinline]] int fits_closely(MPI_Count elements, MPI_Count times,
+                                                  const Datatype& type, const char* name) {
         bool fit = elements <= type.count_most() / std::max<MPI_Count>(times, 1);
         return fit ? MPI_SUCCESS : too_many(elements, type, name);
     }
     int buffer(const void* address, MPI_Count elements, const Datatype& type, const char* name) {
-        if (elements > type.count_most()) return too_many(elements, type, name);
+        if (int e = fits(elements, 1, type, name)) return e;
+        return memory(address, elements, type, name);
+    }
+    // Of elements that fit.
+    int memory(const void* address, MPI_Count elements, const Datatype& type, const char* name) {
         if (address == MPI_IN_PLACE)
             return fail(f, comm, MPI_ERR_BUFFER,
                         format("{} is MPI_IN_PLACE, which is not allowed here", name));
@@ -156,11 +167,12 @@ struct Planner {
         plan.result_pieces.push_back({address, elements, &type, 0});
     }
     // `times`: so many blocks of them.
-    int send_side(const SendSide& side, MPI_Count times, Datatype*& decoded) {
+    [[gnu::always_inline]] int send_side(const SendSide& side, MPI_Count times,
+                                         Datatype*& decoded) {
         if (int e = count(side.count, "sendcount")) return e;
         if (int e = type(side.type, "sendtype", decoded)) return e;
         if (int e = fits(side.count, times, *decoded, "sendcount")) return e;
-        if (int e = buffer(side.buffer, side.count * times, *decoded, "sendbuf")) return e;
+        if (int e = memory(side.buffer, side.count * times, *decoded, "sendbuf")) return e;
         bind_input(side.buffer, side.count * times, *decoded);
         shape.count = static_cast<size_t>(side.count * decoded->size());
         return MPI_SUCCESS;
@@ -169,7 +181,7 @@ struct Planner {
         if (int e = count(side.count, "recvcount")) return e;
         if (int e = type(side.type, "recvtype", decoded)) return e;
         if (int e = fits(side.count, times, *decoded, "recvcount")) return e;
-        if (int e = buffer(side.buffer, side.count, *decoded, "recvbuf")) return e;
+        if (int e = memory(side.buffer, side.count, *decoded, "recvbuf")) return e;
         bind_result(side.buffer, side.count * times, *decoded);
         shape.count = static_cast<size_t>(side.count * decoded->size());
         return MPI_SUCCESS;

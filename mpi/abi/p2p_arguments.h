@@ -23,13 +23,14 @@ struct MessageArguments {
 
 protected:
     // Are these what right calls have? The sentences for wrong ones, and the rare right ones
-    // (MPI_BOTTOM, types that systems have unlike), are in check_data_closely().
+    // (MPI_BOTTOM, long types and counts, types that systems have unlike), are in
+    // check_data_closely().
     bool decode(const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm_handle) {
         comm = resolve(comm_handle);
         data = {const_cast<void*>(buffer), count, resolve(datatype)};
         bool right = process().state.load(std::memory_order_relaxed) == Process::State::running &&
                      comm && data.type && data.type->plain && buffer && buffer != MPI_IN_PLACE &&
-                     static_cast<uint64_t>(count) <= static_cast<uint64_t>(data.type->count_most());
+                     static_cast<uint64_t>(count) <= Datatype::kCountPlain;
         return __builtin_expect(right, 1);
     }
     // With this peer one may speak: in a communicator that is not revoked, by a tag.

@@ -72,11 +72,12 @@ public:
     // ---- state
     bool predefined() const { return !made_by_.derived; }
     bool committed = false;
-    // Committed, and of the same format on all systems (formats.h).
+    // Committed, of the same format on all systems (formats.h), and short.
     bool plain = false;
     // Of more elements, once committed, 64 bits cannot count the bytes, or the memory that they lie
-    // in.
+    // in. Of a plain type that many always fit, also for each of 65,536 ranks.
     MPI_Count count_most() const { return count_most_; }
+    static constexpr MPI_Count kCountPlain = 1 << 30, kReachPlain = 1 << 16;
     void commit();
     // The basic types in it whose format differs between systems: a set of kLongDouble, ...
     unsigned varies() const { return varies_; }

@@ -203,7 +203,8 @@ void Datatype::commit() {
     constexpr MPI_Count most = std::numeric_limits<MPI_Count>::max();
     MPI_Count reach = std::max(std::abs(std::max(extent(), -most)), size_);
     count_most_ = size_ > 0 ? most / reach : most;
-    plain = ((varies_ | kWatched) & unlike_in_job.load(std::memory_order_relaxed)) == 0;
+    plain = ((varies_ | kWatched) & unlike_in_job.load(std::memory_order_relaxed)) == 0 &&
+            reach <= kReachPlain;
 }
 
 // Ranks that are threads of one process share these types: the first one marks them, and nobody

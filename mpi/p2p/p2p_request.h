@@ -43,8 +43,6 @@ public:
     Nanoseconds answered = 0;     // receive, if measured: when its message was answered
     Nanoseconds work = 0;         // rendezvous: of this process's core, copying it
     bool measured = false;        // receive: CopyChoice wants to know how long it takes
-    bool reading = false;         // receive in Peer::readable: it was chosen to be read
-    bool asked_for = false;       // receive: counted in Peer::asked_for
     bool outgoing = false;        // send: counted in Peer::large_outgoing
     Peer* peer = nullptr;
     bool matched = false;
@@ -59,6 +57,8 @@ public:
     bool of_mprobe = false;    // receive: of a message that MPI_Mprobe has taken out of matching
     bool simple = false;       // a user's receive of one run of bytes
     bool active = false;       // between start and completion
+    bool reading = false;      // receive in Peer::readable: it was chosen to be read
+    bool asked_for = false;    // receive: counted in Peer::asked_for
 
     // A step of a collective schedule instead of a user's request: called at completion.
     coll::Completion* completion = nullptr;
