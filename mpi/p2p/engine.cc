@@ -1,7 +1,7 @@
 // mpi/p2p/engine.cc: sends, receives, probes and the frames they cause.
 // How messages travel: mpi/p2p/header.h. Large ones: mpi/p2p/large.cc. Peers, and what waits for
 // them: mpi/p2p/peers.cc. Waiting and threads: mpi/p2p/progress.cc. Peers that are lost:
-// mpi/p2p/failure.cc. Taking back: mpi/p2p/withdraw.cc.
+// mpi/p2p/failure.cc. Taking back: mpi/p2p/withdraw.cc. Steps of collectives: mpi/p2p/steps.cc.
 #include "mpi/p2p/engine.h"
 
 #include "btl/base/check.h"
@@ -17,14 +17,6 @@ static std::byte* start_of(const Data& data) {
 }
 
 // ---- requests
-
-[[gnu::always_inline]] inline P2pRequest* Engine::take() {
-    if (pool_.empty()) return new P2pRequest(nullptr);
-    P2pRequest* request = pool_.back();
-    pool_.pop_back();
-    request->leave_pool();
-    return request;
-}
 
 [[gnu::always_inline]] inline P2pRequest* Engine::make_here(Communicator& comm, const Data& data,
                                                             Envelope envelope) {
@@ -272,11 +264,6 @@ void Engine::sent(P2pRequest& send) {
 
 // ---- receives
 
-static inline void copy_short(std::byte* to, ConstBytes payload) {
-    if (payload.size() == 8) std::memcpy(to, payload.data(), 8);
-    else if (!payload.empty()) std::memcpy(to, payload.data(), payload.size());
-}
-
 inline bool Engine::recv_expected(Communicator& comm, const Data& data, Envelope from,
                                   Outcome& outcome) {
     constexpr size_t kMost = 8 << 10;
@@ -516,89 +503,6 @@ void Engine::fail(P2pRequest& request, int error, const char* reason) {
     request.outcome_.error = error;
     request.outcome_.reason = reason;
     finish_p2p(request);
-}
-
-// ---- steps of collective schedules
-
-bool Engine::send_step_now(Peer& peer, uint64_t context, int source, int tag, ConstBytes data) {
-    if (!peer.endpoint || data.size() >= peer.eager_limit || !peer.backlog.empty()) return false;
-    Header header{context, source, tag, data.size(), FrameKind::eager, 0, 0};
-    if (peer.endpoint->push(header.pack(), data) != Push::sent) return false;
-    count(counters_.messages_sent);
-    count(counters_.bytes_sent, data.size());
-    return true;
-}
-
-bool Engine::recv_step_now(Peer& peer, uint64_t context, int source, int tag, Bytes data) {
-    constexpr int turns_most = 64;  // members that came together are a line's way apart
-    if (threaded_ || peer.gone) return false;
-    Matcher& matching = matcher(context);
-    if (Message* message = matching.find_message(source, tag)) {
-        const Header& header = message->header;
-        if (header.kind != FrameKind::eager || header.flags || message->length != data.size())
-            return false;
-        matching.take(*message);
-        forget_kept(*message);
-        copy_short(data.data(), {message->bytes, message->length});
-        message->release();
-        return true;
-    }
-    if (simulated_) return false;
-    expecting_ = {context, source, tag, data.data(), data.size(), data.size(), false, false, {}};
-    expected_ = &expecting_;
-    for (int turns = crowded_ ? 1 : turns_most; turns > 0 && !expecting_.over; --turns) turn();
-    if (!expecting_.over) leave_expected();
-    return expecting_.met;
-}
-
-void Engine::send_step(Peer& peer, uint64_t context, int source, int tag, ConstBytes data,
-                       coll::Completion& done) {
-    if (send_step_now(peer, context, source, tag, data)) {
-        done.function(&done, nullptr);
-        return;
-    }
-    P2pRequest* request = take();
-    request->engine = this;
-    request->is_send = true;
-    request->context = context;
-    request->tag = tag;
-    request->source = source;
-    request->peer = &peer;
-    request->buffer = const_cast<std::byte*>(data.data());
-    request->bytes = data.size();
-    request->completion = &done;
-    begin_send(*request);
-}
-
-void Engine::recv_step(Peer& peer, uint64_t context, int source, int tag, Bytes data,
-                       coll::Completion& done, bool exact) {
-    P2pRequest* request = take();
-    request->exact = exact;
-    request->engine = this;
-    request->context = context;
-    request->peer = &peer;
-    request->rank = source;
-    request->tag = tag;
-    request->buffer = data.data();
-    request->bytes = data.size();
-    request->completion = &done;
-    begin_recv(*request);
-}
-
-void Engine::recv_reducing_step(Peer& peer, uint64_t context, int source, int tag, size_t length,
-                                coll::ReducingReceive& receive, coll::Completion& done) {
-    P2pRequest* request = take();
-    request->exact = true;
-    request->engine = this;
-    request->context = context;
-    request->peer = &peer;
-    request->rank = source;
-    request->tag = tag;
-    request->buffer = receive.landing();
-    request->bytes = length;
-    request->completion = &done;
-    request->reducing = &receive;
-    begin_recv(*request);
 }
 
 // ---- frames

@@ -399,7 +399,13 @@ private:
     }
 
     Matcher& find_matcher(uint64_t context);
-    P2pRequest* take();
+    [[gnu::always_inline]] P2pRequest* take() {
+        if (pool_.empty()) return new P2pRequest(nullptr);
+        P2pRequest* request = pool_.back();
+        pool_.pop_back();
+        request->leave_pool();
+        return request;
+    }
     P2pRequest* make(Communicator& comm, Data data, Envelope envelope);
     P2pRequest* make_here(Communicator& comm, const Data& data, Envelope envelope);
     void fill(P2pRequest& request, Communicator& comm, const Data& data, Envelope envelope);

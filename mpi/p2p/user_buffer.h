@@ -21,6 +21,12 @@ inline std::byte* byte_at(const P2pRequest& request, size_t offset) {
     return (request.type ? base + request.type->true_lb() : base) + offset;
 }
 
+// Most short messages are a number of 8 bytes.
+inline void copy_short(std::byte* to, ConstBytes payload) {
+    if (payload.size() == 8) std::memcpy(to, payload.data(), 8);
+    else if (!payload.empty()) std::memcpy(to, payload.data(), payload.size());
+}
+
 inline void unpack(const P2pRequest& recv, size_t offset, ConstBytes payload) {
     if (payload.empty()) return;
     if (is_plain(recv)) std::memcpy(byte_at(recv, offset), payload.data(), payload.size());
