@@ -71,11 +71,11 @@ int plan_reduce_scatter(const char* f, CollectivePlan& plan, const void* send, R
     for (int rank = 0; rank < size; ++rank) {
         MPI_Count each = counts ? counts[rank] : data.count;
         STEP(count(each, "recvcounts"));
+        STEP(fits(each, size, *type, "recvcounts"));
         if (plan.check && !p.inter()) plan.check->give_alike(*type, each);
         plan.input_blocks.push_back(
             {static_cast<size_t>(total) * element, static_cast<size_t>(each) * element});
         if (rank == p.comm->rank()) own = each;
-        if (each > type->count_most() - total) return p.too_many(each, *type, "recvcounts");
         total += each;
     }
     plan.shape.irregular = counts != nullptr;

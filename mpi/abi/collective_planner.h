@@ -92,10 +92,6 @@ struct Planner {
         return fail(f, comm, MPI_ERR_COUNT,
                     format("{} is {}; it must not be negative", name, value));
     }
-    [[gnu::cold, gnu::noinline]] int too_many(MPI_Count elements, const Datatype& type,
-                                              const char* name) {
-        return fail(f, comm, MPI_ERR_COUNT, too_many_text(name, elements, type));
-    }
     // So many elements, for each of so many members.
     int fits(MPI_Count elements, MPI_Count times, const Datatype& type, const char* name) {
         if (__builtin_expect(elements <= Datatype::kCountPlain && type.plain, 1))
@@ -104,8 +100,8 @@ struct Planner {
     }
     [[gnu::cold, gnu::noinline]] int fits_closely(MPI_Count elements, MPI_Count times,
                                                   const Datatype& type, const char* name) {
-        bool fit = elements <= type.count_most() / std::max<MPI_Count>(times, 1);
-        return fit ? MPI_SUCCESS : too_many(elements, type, name);
+        if (elements <= type.count_most() / std::max<MPI_Count>(times, 1)) return MPI_SUCCESS;
+        return fail(f, comm, MPI_ERR_COUNT, too_many_text(name, elements, type, times));
     }
     int buffer(const void* address, MPI_Count elements, const Datatype& type, const char* name) {
         if (int e = fits(elements, 1, type, name)) return e;

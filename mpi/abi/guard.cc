@@ -10,9 +10,11 @@
 
 namespace pomona {
 
-std::string too_many_text(std::string_view name, MPI_Count count, const Datatype& type) {
-    return format("{} is {}; 64 bits cannot count the memory of so many elements, of {} bytes each",
-                  name, count, std::max(type.extent(), type.size()));
+std::string too_many_text(std::string_view name, MPI_Count count, const Datatype& type,
+                          MPI_Count times) {
+    std::string all = times > 1 ? format(", for each of {} members", times) : "";
+    return format("{}: 64 bits cannot count the memory of {} elements of {} bytes{}", name, count,
+                  std::max(type.extent(), type.size()), all);
 }
 
 std::string mpi_name(const char* function) {

@@ -34,8 +34,9 @@ void keep_sentence(int code, const std::string& sentence);
 std::string last_error_sentence(int code);
 // MPI_Send for "PMPI_Send_c".
 std::string mpi_name(const char* function);
-// Why Datatype::count_most() is exceeded; `name`: of the argument.
-std::string too_many_text(std::string_view name, MPI_Count count, const Datatype& type);
+// Why Datatype::count_most() is exceeded, by the argument `name`, `times` times.
+std::string too_many_text(std::string_view name, MPI_Count count, const Datatype& type,
+                          MPI_Count times = 1);
 // The error class of a Result's code.
 int error_class_of(Code code);
 // "MPI_ERR_COMM: invalid communicator"; "" for unknown classes. Table in guard.cc.

@@ -53,10 +53,9 @@ public:
     void drained(size_t bytes, Nanoseconds work) { learn(class_of(bytes).drained, bytes, work); }
 
 private:
-    static constexpr uint32_t kTrial = 4;    // in a row the other way,
-    static constexpr uint32_t kRetry = 128;  // of so many;
-    static constexpr uint32_t kFarRetry = 1024;
-    static constexpr uint32_t kFirst = 64;  // of these single ones
+    // Of each kRetry messages the first kTrial go the other way; kFarRetry where that was far
+    // behind. Of the first kFirst the 9th, 17th and 33rd do.
+    static constexpr uint32_t kTrial = 4, kRetry = 128, kFarRetry = 1024, kFirst = 64;
     static constexpr float kFar = 1.25F;
     // Of both cores, for the answer and the headers that a message by the ring needs: four lines
     // from one core to the other, 250 ns each where those lie far apart.

@@ -201,14 +201,13 @@ void Window::take(SharedLock& lock) {
     lock.take(comm_->rank(), [this](int member) { return process_has_ended(member); });
 }
 
-static const char* const kTooFar = "the target's memory does not reach that far";
-
 RmaError Window::access(const RmaAccess& access) {
     if (!may_access(access.target))
         return {MPI_ERR_RMA_SYNC,
                 "no epoch is open to the target: call MPI_Win_fence, MPI_Win_lock "
                 "or MPI_Win_start first"};
     if (__builtin_expect(access_run(access), 1)) return {};
+    constexpr RmaError too_far{MPI_ERR_RMA_RANGE, "the target's memory does not reach that far"};
     RmaCommand command;
     command.kind = access.kind;
     command.op = access.op;
@@ -217,15 +216,14 @@ RmaError Window::access(const RmaAccess& access) {
     if (!empty) describe_element(access, command);
     bool dynamic = flavor_ == MPI_WIN_FLAVOR_DYNAMIC;
     auto base = static_cast<uint64_t>(access.displacement);
-    if (!dynamic && !part(access.target).place(access.displacement, base) && !empty)
-        return {MPI_ERR_RMA_RANGE, kTooFar};
+    if (!dynamic && !part(access.target).place(access.displacement, base) && !empty) return too_far;
     std::vector<RmaBlock> blocks;
     if (gapped(command))
         flatten_gapped(*access.type, access.count, *access.type->uniform(), base, blocks);
     else if (!empty) flatten(*access.type, access.count, base, blocks);
     Engine& here = engine();
     if (!blocks.empty()) {
-        if (!in_range(access, command, blocks)) return {MPI_ERR_RMA_RANGE, kTooFar};
+        if (!in_range(access, command, blocks)) return too_far;
         if (access.target == comm_->rank() || part(access.target).direct)
             run_direct(access, command, blocks);
         else run_remote(access, command, blocks);

@@ -43,7 +43,8 @@ static void huge(MPI_Comm c) {
     MPI_Aint displs[64];
     MPI_Request r;
     MPI_Datatype apart;
-    int i, count = MPI_ERR_COUNT;
+    MPI_Comm ring;
+    int i, periodic = 1, count = MPI_ERR_COUNT;
     context("huge");
     CHECK_CLASS(count, MPI_Send_c(data, far, MPI_LONG, 0, 0, c));
     CHECK_CLASS(count, MPI_Ssend_c(data, far, MPI_LONG, 0, 0, c));
@@ -72,6 +73,11 @@ static void huge(MPI_Comm c) {
     CHECK_CLASS(count, MPI_Scatter_c(data, each, MPI_LONG, more, 1, MPI_LONG, check_rank, c));
     CHECK_CLASS(count, MPI_Reduce_scatter_block_c(data, more, each, MPI_LONG, MPI_SUM, c));
     CHECK_CLASS(count, MPI_Reduce_scatter_c(data, more, counts, MPI_LONG, MPI_SUM, c));
+    CHECK_OK(MPI_Cart_create(c, 1, &check_size, &periodic, 0, &ring));
+    CHECK_OK(MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN));
+    CHECK_CLASS(count, MPI_Neighbor_alltoall_c(data, far / 2, MPI_LONG, more, far / 2, MPI_LONG, ring));
+    CHECK_CLASS(count, MPI_Neighbor_allgather_c(data, 1, MPI_LONG, more, far / 2, MPI_LONG, ring));
+    CHECK_OK(MPI_Comm_free(&ring));
     counts[check_size - 1] = far;
     CHECK_CLASS(count, MPI_Allgatherv_c(data, 1, MPI_LONG, more, counts, displs, MPI_LONG, c));
     CHECK_CLASS(count, MPI_Alltoallv_c(data, counts, displs, MPI_LONG, more, counts, displs, MPI_LONG, c));
