@@ -11,9 +11,10 @@ constexpr int kMessages = 24;
 constexpr size_t kBytes = 300 << 10;
 
 struct Window {
-    explicit Window(int messages = kMessages) {
+    explicit Window(useconds_t reading_us = 0) {
         world.peer(1).readable = world.peer(1).can_read = true;
-        for (int i = 0; i < messages; ++i) {
+        world.peer(1).reading_us = reading_us;
+        for (int i = 0; i < kMessages; ++i) {
             sent.emplace_back(kBytes, static_cast<std::byte>(i + 1));
             received.emplace_back(kBytes);
         }
@@ -72,6 +73,18 @@ TEST(EngineLarge, what_is_read_waits_for_what_was_asked_for) {
         EXPECT_TRUE(window.over(i)) << i;
         EXPECT_EQ(window.received[i], window.sent[i]) << i;
     }
+    MPI_Waitall(kMessages, window.requests.data(), MPI_STATUSES_IGNORE);
+}
+
+// Where reading takes long nearly all are asked for.
+TEST(EngineLarge, no_more_is_asked_for_ahead_than_is_needed) {
+    Window window(10'000);
+    while (window.answered < static_cast<size_t>(window.asked())) {
+        window.send_next();
+        EXPECT_LE(static_cast<size_t>(window.asked()), window.answered + 2);
+    }
+    EXPECT_EQ(window.read() + window.asked(), kMessages);
+    for (size_t i = 0; i < kMessages; ++i) EXPECT_EQ(window.received[i], window.sent[i]) << i;
     MPI_Waitall(kMessages, window.requests.data(), MPI_STATUSES_IGNORE);
 }
 

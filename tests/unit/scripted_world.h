@@ -14,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace pomona {
 
@@ -39,6 +40,7 @@ struct ScriptedEndpoint final : Endpoint {
     }
     bool pulls() override { return readable; }
     bool pull(uint64_t address, Bytes target) override {
+        if (reading_us) usleep(reading_us);
         if (can_read)
             std::memcpy(target.data(), reinterpret_cast<const void*>(address), target.size());
         return can_read;
@@ -71,8 +73,9 @@ struct ScriptedEndpoint final : Endpoint {
                              [&](const Header& each) { return each.kind == kind; });
     }
     Push answer = Push::sent;
-    bool readable = false;  // this rank may read the peer's memory, and says where its own lies
-    bool can_read = false;  // ... which lies in this process
+    bool readable = false;      // this rank may read the peer's memory, and says where its own lies
+    bool can_read = false;      // ... which lies in this process
+    useconds_t reading_us = 0;  // what that takes more
     bool abandoned = false;
     bool offers = false;  // there are words that both ends reach
     std::atomic<uint64_t> own[128]{}, of_peer[128]{};
