@@ -27,54 +27,97 @@ public:
     bool pull(size_t bytes, bool both_ways) {
         if (bytes < kMeasuredMin) return true;
         Class& it = class_of(bytes);
-        uint32_t& messages = both_ways ? it.messages_both : it.messages;
-        uint32_t turn = messages++;
+        Turns& turns = both_ways ? it.both : it.one;
+        uint32_t turn = turns.messages++;
         if (turn < 4) return turn < 2;  // the first of each way touches memory for the first time
-        float once = both_ways ? it.read : it.pulled;
-        bool known = both_ways ? it.pushed != 0 && it.drained != 0 : it.streamed != 0;
-        float twice = both_ways ? it.pushed + it.drained + kAnswerWork / static_cast<float>(bytes)
-                                : it.streamed;
-        bool better = !known || once <= twice;
-        bool far = known && once != 0 && std::max(once, twice) > kFar * std::min(once, twice);
-        // Some in a row, since the first one's memory is colder than it would stay.
-        bool retry = turn < kFirst ? turn >= 8 && std::has_single_bit(turn)
-                                   : turn % (far ? kFarRetry : kRetry) < kTrial;
-        return retry ? !better : better;
+        float once = (both_ways ? it.read : it.pulled).least();
+        float twice = it.streamed.least();
+        if (both_ways) {
+            twice = 0;
+            if (it.pushed.known() && it.drained.known())
+                twice = it.pushed.least() + it.drained.least() +
+                        kAnswerWork / static_cast<float>(bytes);
+        }
+        bool better = twice == 0 || once <= twice;
+        bool compared = once != 0 && twice != 0;
+        bool trial =
+            tried(turn, compared ? ratio(once, twice) : 1) || turn - turns.changed < kTrial;
+        float taken = better ? once : twice;
+        if (!trial && turns.settled == 0) {
+            turns.settled = taken;
+        } else if (!trial && compared && turn - turns.changed >= kChangeRetry &&
+                   ratio(taken, turns.settled) > kChange) {
+            turns.changed = turn;
+            trial = true;
+        }
+        if (trial) turns.settled = 0;
+        return trial ? !better : better;
     }
     // One way: how long a message took. `bytes`: at least kMeasuredMin, here and below.
     void took(bool pulled, size_t bytes, Nanoseconds time) {
         Class& it = class_of(bytes);
-        learn(pulled ? it.pulled : it.streamed, bytes, time);
+        (pulled ? it.pulled : it.streamed).add(bytes, time);
     }
     // The work of reading a message from the sender's memory, of writing one into the ring, and of
     // taking one out of it.
-    void read(size_t bytes, Nanoseconds work) { learn(class_of(bytes).read, bytes, work); }
-    void pushed(size_t bytes, Nanoseconds work) { learn(class_of(bytes).pushed, bytes, work); }
-    void drained(size_t bytes, Nanoseconds work) { learn(class_of(bytes).drained, bytes, work); }
+    void read(size_t bytes, Nanoseconds work) { class_of(bytes).read.add(bytes, work); }
+    void pushed(size_t bytes, Nanoseconds work) { class_of(bytes).pushed.add(bytes, work); }
+    void drained(size_t bytes, Nanoseconds work) { class_of(bytes).drained.add(bytes, work); }
 
 private:
-    // Of each kRetry messages the first kTrial go the other way; kFarRetry where that was far
-    // behind. Of the first kFirst the 9th, 17th and 33rd do.
-    static constexpr uint32_t kTrial = 4, kRetry = 128, kFarRetry = 1024, kFirst = 64;
-    static constexpr float kFar = 1.25F;
+    static constexpr uint32_t kTrial = 4, kRetry = 128, kFarRetry = 1024;
+    static constexpr float kFar = 1.25F, kVeryFar = 2;
+    // Where the cost of the way that is taken has changed so much, what is known of the other one
+    // is out of date: it is tried at once, if no change was seen among so many messages before.
+    static constexpr float kChange = 1.5F;
+    static constexpr uint32_t kChangeRetry = 32;
     // Of both cores, for the answer and the headers that a message by the ring needs: four lines
     // from one core to the other, 250 ns each where those lie far apart.
     static constexpr float kAnswerWork = 1000;
-    struct Class {
-        uint32_t messages = 0, messages_both = 0;
-        // Nanoseconds per byte, of about the last four; 0: not known.
-        float pulled = 0, streamed = 0, read = 0, pushed = 0, drained = 0;
+
+    // Nanoseconds per byte of the last messages. The least of them counts: one that was interrupted
+    // tells nothing, nor does one that touched memory for the first time or found it colder than it
+    // would stay, as the first of a trial does.
+    class Recent {
+    public:
+        void add(size_t bytes, Nanoseconds time) {
+            if (time <= 0) return;
+            costs_[next_++ % costs_.size()] = static_cast<float>(time) / static_cast<float>(bytes);
+        }
+        bool known() const { return next_ != 0; }
+        float least() const {  // 0: nothing is known
+            uint32_t count = std::min(next_, static_cast<uint32_t>(costs_.size()));
+            return count ? *std::min_element(costs_.begin(), costs_.begin() + count) : 0;
+        }
+
+    private:
+        std::array<float, kTrial> costs_{};
+        uint32_t next_ = 0;
     };
-    // One that was interrupted must not decide: it counts as twice what was known at most. What is
-    // quicker counts for more, and leaves no more than twice itself, since the first messages of
-    // either way touch memory for the first time, and those of a trial find it colder than it would
-    // stay.
-    static void learn(float& known, size_t bytes, Nanoseconds time) {
-        if (time <= 0) return;
-        float cost = static_cast<float>(time) / static_cast<float>(bytes);
-        if (known == 0) known = cost;
-        else if (cost < known) known = (std::min(known, 2 * cost) + cost) / 2;
-        else known += (std::min(cost, 2 * known) - known) / 4;
+    struct Turns {
+        uint32_t messages = 0;
+        uint32_t changed = 0;  // the message at which a change was seen
+        float settled = 0;     // what the way that is taken cost after the last trial
+    };
+    struct Class {
+        Turns one, both;
+        Recent pulled, streamed, read, pushed, drained;
+    };
+    // Does this message go the way that seems worse, `apart` times as slow? Some in a row do: after
+    // 8 messages and twice as many each time two, from 64 on kTrial, and kTrial of each kRetry;
+    // where the ways are far apart after every second or third of these only, and kTrial of each
+    // kFarRetry.
+    static bool tried(uint32_t turn, float apart) {
+        if (turn < 8) return false;
+        auto doublings = static_cast<uint32_t>(std::bit_width(turn)) - 1;
+        uint32_t every = apart > kVeryFar ? 3 : apart > kFar ? 2 : 1;
+        if (doublings % every == 1 % every &&
+            turn - std::bit_floor(turn) < (turn < 64 ? 2 : kTrial))
+            return true;
+        return turn >= kRetry && turn % (every > 1 ? kFarRetry : kRetry) < kTrial;
+    }
+    static float ratio(float a, float b) {
+        return std::max(a, b) / std::max(std::min(a, b), 1e-6F);
     }
     // By powers of two from kMeasuredMin.
     Class& class_of(size_t bytes) {

@@ -48,7 +48,7 @@ TEST(CopyChoice, BothWaysTheWorkOfBothCoresCounts) {
     choice.read(kBytes, 90'000);
     choice.pushed(kBytes, 60'000);
     choice.drained(kBytes, 40'000);
-    EXPECT_GT(pulls_of(choice, true), 610);
+    EXPECT_GT(pulls_of(choice, true), 600);
     for (int i = 0; i < 4; ++i)
         choice.drained(kBytes, 20'000);  // now two copies are less work than one reading
     int pulls = pulls_of(choice, true);
@@ -70,7 +70,7 @@ TEST(CopyChoice, WhatWasFarBehindIsTriedLessOften) {
         int streamed_near = 6400 - pulls_of(near, both_ways, 6400);
         int streamed_far = 6400 - pulls_of(far, both_ways, 6400);
         EXPECT_GT(streamed_far, 10);
-        EXPECT_LT(streamed_far, 40);
+        EXPECT_LT(streamed_far, 60);
         EXPECT_GT(streamed_near, 150);
     }
 }
@@ -91,7 +91,7 @@ TEST(CopyChoice, AnInterruptionDoesNotDecideForLong) {
     choice.took(true, kBytes, 100'000'000);
     choice.took(false, kBytes, 60'000);
     for (int i = 0; i < 3; ++i) choice.took(true, kBytes, 50'000);
-    EXPECT_GT(pulls_of(choice, false), 610);
+    EXPECT_GT(pulls_of(choice, false), 600);
 }
 
 // Of the quicker way, too: measured where a message of 128 KiB takes 7 us through the ring, 17 by
@@ -107,12 +107,60 @@ TEST(CopyChoice, OneInterruptionDoesNotChangeTheWay) {
     EXPECT_TRUE(choice.pull(kBytes, false));
 }
 
+// What is learned first may be wrong: memory is colder then than it stays. So the first message of
+// a trial is not the only one. Measured: reading 512 KiB took 80 us at first, and 30 afterwards.
+TEST(CopyChoice, AFirstMistakeIsMendedSoon) {
+    for (bool both_ways : {false, true}) {
+        CopyChoice choice;
+        int streamed = 0, read_in_a_row = 0;
+        for (int i = 0; i < 512; ++i) {
+            bool pull = choice.pull(kBytes / 2, both_ways);
+            streamed += !pull;
+            read_in_a_row = pull ? read_in_a_row + 1 : 0;
+            Nanoseconds time = !pull ? 50'000 : read_in_a_row == 1 || i < 4 ? 80'000 : 30'000;
+            choice.took(pull, kBytes / 2, time);
+            if (pull) {
+                choice.read(kBytes / 2, time);
+            } else {
+                choice.pushed(kBytes / 2, time / 2);
+                choice.drained(kBytes / 2, time / 2);
+            }
+        }
+        EXPECT_LT(streamed, 50);
+    }
+}
+
+// A program changes what it does: data that nobody wrote again is read from the reader's own cache,
+// data that was just written from the writer's.
+TEST(CopyChoice, AChangeIsFollowed) {
+    for (bool both_ways : {false, true}) {
+        CopyChoice choice;
+        for (int phase = 0; phase < 6; ++phase) {
+            bool written = phase % 2;
+            int right = 0;
+            for (int i = 0; i < 300; ++i) {
+                bool pull = choice.pull(kBytes / 2, both_ways);
+                right += pull != written;
+                Nanoseconds time = written ? (pull ? 120'000 : 70'000) : pull ? 30'000 : 42'000;
+                choice.took(pull, kBytes / 2, time);
+                if (pull) {
+                    choice.read(kBytes / 2, time);
+                } else {
+                    choice.pushed(kBytes / 2, time / 2);
+                    choice.drained(kBytes / 2, time / 2);
+                }
+            }
+            EXPECT_GT(right, 270) << "phase " << phase;
+        }
+    }
+}
+
 // A clock that does not move (the simulator's, between events) tells nothing.
 TEST(CopyChoice, WithoutTimesMessagesAreRead) {
     CopyChoice choice;
     choice.took(false, kBytes, 0);
-    EXPECT_GT(pulls_of(choice, false), 610);
-    EXPECT_GT(pulls_of(choice, true), 610);
+    EXPECT_GT(pulls_of(choice, false), 600);
+    EXPECT_GT(pulls_of(choice, true), 600);
 }
 
 }  // namespace
