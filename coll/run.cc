@@ -11,7 +11,13 @@ namespace pomona::coll {
 
 // A long reduction is done in parts of so many bytes, each whole elements of all sizes; the last
 // one is longer. 10 Gb/s bring a part in 80 us, and it is added up in 10 to 30.
-static constexpr size_t kPart = 3 << 15, kPartsFrom = 2 * kPart;
+static constexpr size_t kReducePart = 3 << 15;
+// A long copy too: 64 KiB take some 3 us, and to let messages pass between parts a tenth of one.
+static constexpr size_t kCopyPart = 64 << 10;
+
+static size_t part_of(const Step& step) {
+    return step.kind == StepKind::copy ? kCopyPart : kReducePart;
+}
 
 static constexpr uint32_t kOver = ~uint32_t{0};  // in place of open dependencies
 
@@ -221,9 +227,9 @@ bool Runner::start_step(StepId id) {
     case StepKind::reduce:
         if (state.receive) return std::exchange(state.receive, nullptr)->finish(), true;
         if (!symbolic_ && reducer_->begin && hand_over(step, state)) return false;
-        if (step.length >= kPartsFrom && reduce_in_parts(step, state)) return false;
         [[fallthrough]];
     default:
+        if (step.length >= 2 * part_of(step) && begin_parts(step, state)) return false;
         if (!symbolic_) run_local(step);
         if (!models_time_) return true;
         state.active = true, ++active_;
@@ -232,12 +238,22 @@ bool Runner::start_step(StepId id) {
     }
 }
 
+static bool in_chunk(const Step& copy) {
+    return copy.source == Buffer::chunks || copy.target == Buffer::chunks;
+}
+
+// Source and target do not overlap.
+bool Runner::apart(const Step& step) const {
+    const std::byte* source = address(step.source, step.source_offset);
+    const std::byte* target = address(step.target, step.target_offset);
+    return target + step.length <= source || source + step.length <= target;
+}
+
 void Runner::run_local(const Step& step) {
     std::byte* source = address(step.source, step.source_offset);
     std::byte* target = address(step.target, step.target_offset);
     if (step.kind == StepKind::copy) {
-        bool apart = target + step.length <= source || source + step.length <= target;
-        if (stream_ && step.target == Buffer::result && apart)
+        if (stream_ && step.target == Buffer::result && apart(step))
             stream_copy(target, source, step.length);
         else std::memmove(target, source, step.length);
         return;
@@ -248,13 +264,18 @@ void Runner::run_local(const Step& step) {
     else reducer_->to(reducer_, target, source, other, count);
 }
 
-// A thread that adds up 4 MiB at once is away for half a millisecond. The system has meanwhile sent
-// what it had been given, and lines of 10 Gb/s stand still.
-bool Runner::reduce_in_parts(const Step& step, State& state) {
-    if (symbolic_ || models_time_ || !reducer_->any_run || !carrier_->later(state)) return false;
+// Between the parts of a long sum or copy messages pass. A thread that adds up 4 MiB at once is
+// away for half a millisecond: the system has meanwhile sent what it had been given, and lines of
+// 10 Gb/s stand still. A gather's root that first copies its own block at once lets the others
+// wait, whose blocks it could have read. False: it is to be done at once.
+bool Runner::begin_parts(const Step& step, State& state) {
+    if (symbolic_ || models_time_) return false;
+    bool fit = step.kind == StepKind::reduce ? reducer_->any_run
+                                             : active_ > 0 && !in_chunk(step) && apart(step);
+    if (!fit || !carrier_->later(state)) return false;
     state.active = true, ++active_;
     state.left = step.length;
-    reduce_part(step, state);
+    do_part(step, state);
     return true;
 }
 
@@ -262,17 +283,17 @@ bool Runner::reduce_in_parts(const Step& step, State& state) {
 bool Runner::next_part(const Step& step, State& state) {
     if (failed_) state.left = 0;
     if (state.left == 0) return false;
-    reduce_part(step, state);
+    do_part(step, state);
     if (state.left == 0) return false;
     check(carrier_->later(state));
     return true;
 }
 
-void Runner::reduce_part(const Step& step, State& state) {
+void Runner::do_part(const Step& step, State& state) {
     Step part = step;
-    size_t begin = step.length - state.left;
+    size_t begin = step.length - state.left, length = part_of(step);
     part.source_offset += begin, part.other_offset += begin, part.target_offset += begin;
-    part.length = state.left < kPartsFrom ? state.left : kPart;
+    part.length = state.left < 2 * length ? state.left : length;
     run_local(part);
     state.left -= part.length;
 }

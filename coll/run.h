@@ -91,7 +91,7 @@ private:
         Runner* runner = nullptr;
         StepId step = 0;
         bool active = false;
-        size_t left = 0;                     // of a reduction in parts, bytes still to be reduced
+        size_t left = 0;                     // of a reduction or copy in parts, bytes to come
         ReducingReceive* receive = nullptr;  // which has done this reduction
     };
 
@@ -106,9 +106,10 @@ private:
     bool start_step(StepId id);  // true: over already
     bool hand_over(const Step& step, State& state);
     bool receive_reducing(StepId id);
-    bool reduce_in_parts(const Step& step, State& state);
+    bool begin_parts(const Step& step, State& state);
     bool next_part(const Step& step, State& state);
-    void reduce_part(const Step& step, State& state);
+    void do_part(const Step& step, State& state);
+    bool apart(const Step& step) const;
     void run_local(const Step& step);
     void spread();
     void leave_board();

@@ -97,14 +97,16 @@ void reduce_scatter_recursive_halving(Builder& s, const Shape& shape, const Opti
 // Cost: lg p a + (p-1) m b     Limits: p a power of two, regular
 void allgather_recursive_doubling(Builder& s, const Shape& shape, const Options&) {
     size_t m = shape.bytes();
-    if (!shape.in_place) s.copy(s.input(0, m), s.result(shape.rank * m, m));
+    Region own = s.result(shape.rank * m, m);
+    if (shape.size == 1 && !shape.in_place) s.copy(s.input(0, m), own);
     for (int mask = 1; mask < shape.size; mask <<= 1) {
         int partner = shape.rank ^ mask;
         size_t mine = (shape.rank & ~(mask - 1)) * m, theirs = (partner & ~(mask - 1)) * m;
         s.recv(partner, s.result(theirs, mask * m));
-        // The first message need not wait for the copy into the result.
+        // The first message does not wait for the copy into the result.
         bool first = mask == 1 && !shape.in_place;
         s.send(partner, first ? s.input(0, m) : s.result(mine, mask * m));
+        if (first) s.copy(s.input(0, m), own);
     }
 }
 

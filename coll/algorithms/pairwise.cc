@@ -14,7 +14,6 @@ void alltoall_pairwise(Builder& s, const Shape& shape, const Options& options) {
     auto out = result_blocks(shape);
     copy_input_aside(s, shape, out);
     int p = shape.size, r = shape.rank;
-    s.copy(input(s, in[r]), result(s, out[r]));
     std::vector<StepId> sends(p, kNoStep), receives(p, kNoStep);
     for (int step = 1; step < p; ++step) {
         int to = is_power_of_two(p) ? r ^ step : (r + step) % p;
@@ -26,6 +25,7 @@ void alltoall_pairwise(Builder& s, const Shape& shape, const Options& options) {
             for (StepId earlier : {sends[step - options.radix], receives[step - options.radix]})
                 s.after(later, earlier);
     }
+    s.copy(input(s, in[r]), result(s, out[r]));  // while messages come
 }
 
 // Idea: all messages at once, the nearest first, so that ranks do not all begin with rank 0.

@@ -189,11 +189,12 @@ void allgather_hierarchical_ring(Builder& s, const Shape& shape, const Options& 
 void allgather_neighbor_exchange(Builder& s, const Shape& shape, const Options&) {
     int p = shape.size, r = shape.rank;
     size_t m = shape.bytes();
-    if (!shape.in_place) s.copy(s.input(0, m), s.result(r * m, m));
     bool even = r % 2 == 0;
     int sides[2] = {even ? (r + 1) % p : mod(r - 1, p), even ? mod(r - 1, p) : (r + 1) % p};
+    Region own = s.result(r * m, m);
     s.recv(sides[0], s.result(sides[0] * m, m));
-    s.send(sides[0], s.result(r * m, m));
+    s.send(sides[0], shape.in_place ? own : s.input(0, m));
+    if (!shape.in_place) s.copy(s.input(0, m), own);
     // From now on pairs of blocks move: each rank passes on the pair that it got last.
     int pair = r / 2 * 2;
     for (int step = 1; step < p / 2; ++step) {

@@ -111,17 +111,17 @@ void gather_binomial(Builder& s, const Shape& shape, const Options&) {
     size_t m = shape.bytes();
     int v = relative_rank(shape), p = shape.size;
     if (v == 0) {
-        if (!shape.in_place) s.copy(s.input(0, m), s.result(shape.rank * m, m));
         for (int mask = 1; mask < p; mask <<= 1)
             for (Block run : wrapped(shape, mask, subtree(shape, mask, mask)))
                 s.recv((shape.rank + mask) % p, result(s, run));
+        // While messages come.
+        if (!shape.in_place) s.copy(s.input(0, m), s.result(shape.rank * m, m));
         return;
     }
     int low = v & -v, mine = subtree(shape, v, low), parent = mod(shape.rank - low, p);
     Region data = s.input(0, m);
     if (mine > 1) {
         Region whole = s.scratch(mine * m);
-        s.copy(data, whole.slice(0, m));
         for (int mask = 1; mask < low && v + mask < p; mask <<= 1) {
             size_t at = mask * m;
             for (Block run : wrapped(shape, v + mask, subtree(shape, v + mask, mask))) {
@@ -129,6 +129,7 @@ void gather_binomial(Builder& s, const Shape& shape, const Options&) {
                 at += run.length;
             }
         }
+        s.copy(data, whole.slice(0, m));
         data = whole;
     }
     size_t at = 0;

@@ -349,6 +349,42 @@ TEST(Runner, reduces_what_the_carrier_lends) {
     }
 }
 
+// Goal: while a long copy is done messages pass, so that a gather's root reads blocks that are
+// there before it is done with its own. Method: turns by hand; without turns, alone, or where the
+// areas overlap it is done at once.
+TEST(Runner, copies_long_blocks_in_parts) {
+    constexpr size_t bytes = 200'001;
+    enum Case { by_turns, no_turns, alone, overlapping, cases };
+    for (int which = 0; which < cases; ++which) {
+        Shape shape{.rank = 0, .size = 2, .element = 1};
+        Builder s(shape);
+        if (which != alone) s.recv(1, s.result(2 * bytes, 8));
+        s.copy(which == overlapping ? s.result(100, bytes) : s.input(0, bytes), s.result(0, bytes));
+        Schedule schedule = s.finish();
+        ManualCarrier carrier;
+        carrier.turns = which != no_turns;
+        std::vector<unsigned char> input(bytes), result(3 * bytes);
+        for (size_t i = 0; i < bytes; ++i)
+            input[i] = result[100 + i] = static_cast<unsigned char>(i * 7 + i / 251);
+        Runner runner;
+        Done done;
+        runner.prepare(schedule);
+        runner.start(carrier, {.input = input.data(), .result = result.data()}, done);
+        EXPECT_EQ(carrier.operations.size(), which == alone ? 0u : 1u);
+        int turns = 0;
+        for (; !carrier.next.empty(); ++turns) {
+            EXPECT_NE(std::memcmp(result.data(), input.data(), bytes), 0);
+            if (turns == 0) carrier.end(*carrier.operations[0].done);
+            EXPECT_EQ(done.calls, 0) << "a part is still to come";
+            carrier.turn();
+        }
+        EXPECT_EQ(turns, which == by_turns ? 2 : 0) << "case " << which;
+        EXPECT_EQ(std::memcmp(result.data(), input.data(), bytes), 0) << "case " << which;
+        while (!carrier.operations.empty()) carrier.end(*carrier.operations[0].done);
+        EXPECT_EQ(done.calls, 1);
+    }
+}
+
 // Goal: while a long vector is added up, messages go on; the sum is whole, and what waits for it
 // starts behind its last part. Method: turns of the carrier are counted; in the third one, other
 // messages complete.
