@@ -273,7 +273,7 @@ std::vector<double> spreads_of(const std::vector<ChoiceTimes>& times) {
     for (const ChoiceTimes& each : times)
         for (const ChoiceTime& one : each.times)
             for (const CallTime& time : {one.same, one.fresh})
-                spreads.push_back(time.three_quarters / time.quarter);
+                if (!one.lost) spreads.push_back(time.three_quarters / time.quarter);
     return spreads;
 }
 

@@ -26,7 +26,9 @@ constexpr size_t kBufferMost = 32 << 20, kBufferMostNet = 4 << 20;  // of one ra
 constexpr double kDoubtful = 3;                                     // times the cheapest formula
 constexpr size_t kCandidatesMost = 6;
 // Times the formulas' choice: the middle call, and the lower quarter.
-constexpr double kClearly = 0.95, kNotSlower = 0.99;
+constexpr double kClearly = 0.95, kNotSlower = 0.99, kOpen = 1.05;
+constexpr size_t kAround = 4;    // times a size: the next ones
+constexpr size_t kOpenMost = 3;  // sizes on one side of a winner that may go with it
 
 bool of_blocks(Collective collective) {
     return collective == Collective::allgather || collective == Collective::alltoall ||
@@ -103,6 +105,56 @@ double times_quickest(const ChoiceTimes& of, const ChoiceTime& one, double CallT
     return std::max(one.same.*which / same, one.fresh.*which / fresh);
 }
 
+bool beaten(const ChoiceTimes& times) { return &times.best() != &times.times[0]; }
+
+// The time of that algorithm, if it is not clearly behind the formulas' choice.
+const ChoiceTime* open_for(const ChoiceTimes& here, const std::string& algorithm) {
+    auto open = [&](const ChoiceTime& one, double CallTime::*which) {
+        return times_quickest(here, one, which) <=
+               kOpen * times_quickest(here, here.times[0], which);
+    };
+    for (const ChoiceTime& one : here.times)
+        if (one.choice.algorithm == algorithm && open(one, &CallTime::middle) &&
+            open(one, &CallTime::quarter))
+            return &one;
+    return nullptr;
+}
+
+// The algorithm that won at the nearest size in one direction at which the formulas' choice was
+// beaten, if it is open at those between; else nothing.
+std::string winner_beside(const std::vector<ChoiceTimes>& measured, size_t i, bool above) {
+    std::vector<const ChoiceTimes*> between;
+    for (const ChoiceTimes* here = &measured[i]; between.size() < kOpenMost;) {
+        bool last = here == (above ? &measured.back() : &measured.front());
+        const ChoiceTimes* next = last ? here : above ? here + 1 : here - 1;
+        size_t small = std::min(here->bytes, next->bytes),
+               large = std::max(here->bytes, next->bytes);
+        if (last || next->collective != here->collective || large > kAround * small) break;
+        between.push_back(here);
+        if (beaten(*next)) {
+            const std::string& winner = next->best().choice.algorithm;
+            for (const ChoiceTimes* each : between)
+                if (!open_for(*each, winner)) return "";
+            return winner;
+        }
+        here = next;
+    }
+    return "";
+}
+
+// What is taken at the i-th size. Where the formulas' choice was not clearly beaten, but the same
+// algorithm won at sizes below and above, and is not clearly behind here, that one: on a busy
+// machine a winner may not be seen, and what is best seldom changes for a size or two.
+const ChoiceTime& taken_at(const std::vector<ChoiceTimes>& measured, size_t i) {
+    const ChoiceTimes& here = measured[i];
+    if (beaten(here)) return here.best();
+    std::string winner = winner_beside(measured, i, false);
+    if (winner.empty() || winner == here.times[0].choice.algorithm ||
+        winner != winner_beside(measured, i, true))
+        return here.times[0];
+    return *open_for(here, winner);
+}
+
 }  // namespace
 
 std::vector<ChoiceCase> choice_cases(const ChoiceWorld& world) {
@@ -152,7 +204,7 @@ const ChoiceTime& ChoiceTimes::best() const {
     };
     const ChoiceTime* best = &times[0];
     for (const ChoiceTime& each : times)
-        if (quarter(each) < kNotSlower * quarter(times[0]) &&
+        if (!each.lost && quarter(each) < kNotSlower * quarter(times[0]) &&
             middle(each) < kClearly * middle(times[0]) && middle(each) < middle(*best))
             best = &each;
     return *best;
@@ -171,11 +223,11 @@ bool wins_again(const ChoiceTimes& times, const ChoiceTime& best, const ChoiceTi
 std::string choice_times_text(const ChoiceTimes& times) {
     std::string text;
     for (const ChoiceTime& each : times.times)
-        text += pomona::format("time {} {} {} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}\n",
-                               coll::collective_name(times.collective), times.bytes,
-                               coll::choice_text(each.choice), each.same.quarter, each.same.middle,
-                               each.same.three_quarters, each.fresh.quarter, each.fresh.middle,
-                               each.fresh.three_quarters);
+        text += pomona::format("{} {} {} {} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}\n",
+                               each.lost ? "lost" : "time", coll::collective_name(times.collective),
+                               times.bytes, coll::choice_text(each.choice), each.same.quarter,
+                               each.same.middle, each.same.three_quarters, each.fresh.quarter,
+                               each.fresh.middle, each.fresh.three_quarters);
     return text;
 }
 
@@ -183,14 +235,16 @@ bool parse_choice_times(std::string_view text, std::vector<ChoiceTimes>& out) {
     while (!text.empty()) {
         std::string line(take_piece(text, '\n'));
         if (line == "end") return text.empty() && !out.empty();
-        char collective[32], name[96];
+        char word[8], collective[32], name[96];
         unsigned long long bytes = 0;
         ChoiceTime time;
         CallTime &same = time.same, &fresh = time.fresh;
-        if (std::sscanf(line.c_str(), "time %31s %llu %95s %lf %lf %lf %lf %lf %lf", collective,
-                        &bytes, name, &same.quarter, &same.middle, &same.three_quarters,
-                        &fresh.quarter, &fresh.middle, &fresh.three_quarters) != 9)
+        if (std::sscanf(line.c_str(), "%7s %31s %llu %95s %lf %lf %lf %lf %lf %lf", word,
+                        collective, &bytes, name, &same.quarter, &same.middle, &same.three_quarters,
+                        &fresh.quarter, &fresh.middle, &fresh.three_quarters) != 10)
             return false;
+        time.lost = std::string_view(word) == "lost";
+        if (!time.lost && std::string_view(word) != "time") return false;
         const Collective* found =
             std::find_if(std::begin(kTimed), std::end(kTimed), [&](Collective each) {
                 return std::string_view(collective) == collective_name(each);
@@ -212,8 +266,9 @@ bool parse_choice_times(std::string_view text, std::vector<ChoiceTimes>& out) {
 
 coll::Rules rules_of(const std::vector<ChoiceTimes>& measured, coll::Reach level, int ranks) {
     coll::Rules rules;
-    for (const ChoiceTimes& here : measured) {
-        const ChoiceTime& best = here.best();
+    for (size_t i = 0; i < measured.size(); ++i) {
+        const ChoiceTimes& here = measured[i];
+        const ChoiceTime& best = taken_at(measured, i);
         if (&best == &here.times[0]) continue;
         coll::Rule rule;
         rule.collective = here.collective, rule.level = level;
@@ -244,9 +299,16 @@ coll::Rules rules_of(const std::vector<ChoiceTimes>& measured, coll::Reach level
 std::string choices_report(const std::vector<ChoiceTimes>& measured, int ranks) {
     size_t wrong = 0;
     std::string text;
-    for (const ChoiceTimes& each : measured) {
-        const ChoiceTime &best = each.best(), &taken = each.times[0];
+    for (size_t i = 0; i < measured.size(); ++i) {
+        const ChoiceTimes& each = measured[i];
+        const ChoiceTime &best = taken_at(measured, i), &taken = each.times[0];
         if (&best == &taken) continue;
+        if (&best != &each.best()) {
+            text += pomona::format("  {:<14} {:>8}  {}, as the sizes around it\n",
+                                   coll::collective_name(each.collective), size_text(each.bytes),
+                                   coll::choice_text(best.choice));
+            continue;
+        }
         ++wrong;
         text += pomona::format(
             "  {:<14} {:>8}  {} {:.2f} us ({:.2f} with new data), where the "

@@ -6,7 +6,8 @@
 // which it is further from the quickest. Only where another one than the formulas' is ahead in the
 // middle call, and not behind in the lower quarter, a rule is made (coll/rules.h): the quickest
 // call of all may be a rare one. Where the size in the middle of two may have another winner than
-// both, it is timed too. All ranks compute the same list from the same costs and times.
+// both, it is timed too. Sizes at which the times leave it open go with those around them. All
+// ranks compute the same list from the same costs and times.
 #pragma once
 
 #include "coll/rules.h"
@@ -44,12 +45,13 @@ struct CallTime {
 struct ChoiceTime {
     coll::Choice choice;
     CallTime same{}, fresh{};  // with the same data as before, with data just written
+    bool lost = false;         // was the best and did not win again
 };
 struct ChoiceTimes {
     coll::Collective collective = coll::Collective::barrier;
     size_t bytes = 0;
-    std::vector<ChoiceTime> times;  // the formulas' choice first
-    const ChoiceTime& best() const;
+    std::vector<ChoiceTime> times;   // the formulas' choice first
+    const ChoiceTime& best() const;  // of those that have not lost
 };
 // Both were timed once more, later (`again`: the formulas' choice first): is `best` of `times`
 // ahead again, and clearly in the mean of both times? What disturbed the machine for a while may

@@ -233,7 +233,7 @@ int tune_choices_rank(int machines) {
             ChoiceTimes again =
                 timer.time({times.collective, times.bytes, {times.times[0].choice, best.choice}});
             if (wins_again(times, best, again)) break;
-            times.times.erase(times.times.begin() + (&best - times.times.data()));
+            times.times[static_cast<size_t>(&best - times.times.data())].lost = true;
         }
         if (rank == 0) std::fputs(choice_times_text(times).c_str(), stdout);
     }

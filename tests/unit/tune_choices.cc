@@ -45,7 +45,7 @@ TEST(TuneChoices, are_timed_in_text_and_back) {
     ChoiceTimes times{Collective::allreduce,
                       4096,
                       {{named("board"), {100, 120, 140}, {110, 125, 130}},
-                       {named("ring:segments=4"), {200.5, 240, 250}, {210, 230, 260}}}};
+                       {named("ring:segments=4"), {200.5, 240, 250}, {210, 230, 260}, true}}};
     std::vector<ChoiceTimes> back;
     ASSERT_TRUE(parse_choice_times(choice_times_text(times) + "end\n", back));
     ASSERT_EQ(back.size(), 1u);
@@ -53,8 +53,8 @@ TEST(TuneChoices, are_timed_in_text_and_back) {
     for (const char* bad :
          {"", "end\n", "time allreduce 8 nothing 1 1 1 1 1 1\nend\n",
           "time allreduce 8 ring 1 1 1 0 1 1\nend\n", "time gather 8 linear 1 1 1 1 1 1\nend\n",
-          "time allreduce 8 ring 1 1 1 1 1\nend\n", "time allreduce 8 ring 1 1 1 1 1 1\n",
-          "hello\nend\n"}) {
+          "won allreduce 8 ring 1 1 1 1 1 1\nend\n", "time allreduce 8 ring 1 1 1 1 1\nend\n",
+          "time allreduce 8 ring 1 1 1 1 1 1\n", "hello\nend\n"}) {
         back.clear();
         EXPECT_FALSE(parse_choice_times(bad, back)) << bad;
     }
@@ -182,6 +182,52 @@ TEST(TuneChoices, become_ranges_around_the_sizes) {
               "alltoall on level host of 16 ranks: 512K.. linear\n");
     EXPECT_TRUE(rules_of({as_it_was}, coll::Reach::host, 2).rows.empty());
     EXPECT_NE(choices_report(measured, 2).find("beaten in 4 of 5 cases"), std::string::npos);
+}
+
+// Made-up times: at the size in the middle nothing is clear, at those around it chunks win.
+TEST(TuneChoices, go_with_the_sizes_around_where_times_leave_it_open) {
+    auto timed = [](size_t bytes, double chunks, double chain, bool lost) {
+        return ChoiceTimes{Collective::bcast,
+                           bytes,
+                           {{named("binomial"), {100, 100}, {100, 100}},
+                            {named("chain"), {chain, chain}, {chain, chain}},
+                            {named("chunks"), {chunks, chunks}, {chunks, chunks}, lost}}};
+    };
+    auto rules = [&](const ChoiceTimes& middle, size_t above = 4 << 20, double chunks_above = 50) {
+        return coll::rules_text(rules_of(
+            {timed(256 << 10, 50, 150, false), middle, timed(above, chunks_above, 150, false)},
+            coll::Reach::host, 2));
+    };
+    std::string one = "bcast on level host of 2 ranks: 128K..8M chunks\n";
+    std::string apart =
+        "bcast on level host of 2 ranks: 128K..512K chunks\n"
+        "bcast on level host of 2 ranks: 2M..8M chunks\n";
+    EXPECT_EQ(rules(timed(1 << 20, 99, 150, false)), one);
+    EXPECT_EQ(rules(timed(1 << 20, 104, 150, false)), one);
+    EXPECT_EQ(rules(timed(1 << 20, 60, 150, true)), one) << "ahead once only";
+    EXPECT_EQ(rules(timed(1 << 20, 107, 150, false)), apart) << "clearly behind";
+    EXPECT_NE(rules(timed(1 << 20, 99, 80, false)).find("chain"), std::string::npos)
+        << "another wins";
+    EXPECT_EQ(rules(timed(1 << 20, 99, 150, false), 4 << 20, 120),
+              "bcast on level host of 2 ranks: 128K..512K chunks\n");
+    EXPECT_EQ(rules(timed(1 << 20, 99, 150, false), 16 << 20).find("512K..8M"), std::string::npos)
+        << "too far";
+    // Two in a row.
+    std::vector<ChoiceTimes> two{timed(256 << 10, 50, 150, false), timed(1 << 20, 99, 150, false),
+                                 timed(2 << 20, 102, 150, true), timed(4 << 20, 50, 150, false)};
+    EXPECT_EQ(coll::rules_text(rules_of(two, coll::Reach::host, 2)), one);
+    two[2] = timed(2 << 20, 110, 150, false);
+    EXPECT_EQ(rules_of(two, coll::Reach::host, 2).rows.size(), 2u);
+    two[2] = timed(2 << 20, 99, 150, false);
+    two[3].collective = Collective::reduce;
+    EXPECT_EQ(rules_of(two, coll::Reach::host, 2).rows.size(), 2u) << "one of each collective";
+    std::vector<ChoiceTimes> measured{timed(256 << 10, 50, 150, false),
+                                      timed(1 << 20, 60, 150, true),
+                                      timed(4 << 20, 50, 150, false)};
+    EXPECT_EQ(&measured[1].best(), measured[1].times.data());
+    std::string report = choices_report(measured, 2);
+    EXPECT_NE(report.find("beaten in 2 of 3 cases"), std::string::npos) << report;
+    EXPECT_NE(report.find("chunks, as the sizes around it"), std::string::npos) << report;
 }
 
 TEST(Quiet, reads_what_the_processors_did) {
