@@ -16,6 +16,18 @@ int pulls_of(CopyChoice& choice, bool both_ways, int messages = 640) {
     return pulls;
 }
 
+// What the engine tells of a message of kBytes / 2 that went that way.
+void tell(CopyChoice& choice, bool pulled, Nanoseconds time) {
+    constexpr size_t bytes = kBytes / 2;
+    choice.took(pulled, bytes, time);
+    if (pulled) {
+        choice.read(bytes, time);
+    } else {
+        choice.pushed(bytes, time / 2);
+        choice.drained(bytes, time / 2);
+    }
+}
+
 TEST(CopyChoice, ShortMessagesAreRead) {
     CopyChoice choice;
     choice.took(true, CopyChoice::kMeasuredMin, 1000);
@@ -118,13 +130,7 @@ TEST(CopyChoice, AFirstMistakeIsMendedSoon) {
             streamed += !pull;
             read_in_a_row = pull ? read_in_a_row + 1 : 0;
             Nanoseconds time = !pull ? 50'000 : read_in_a_row == 1 || i < 4 ? 80'000 : 30'000;
-            choice.took(pull, kBytes / 2, time);
-            if (pull) {
-                choice.read(kBytes / 2, time);
-            } else {
-                choice.pushed(kBytes / 2, time / 2);
-                choice.drained(kBytes / 2, time / 2);
-            }
+            tell(choice, pull, time);
         }
         EXPECT_LT(streamed, 50);
     }
@@ -142,13 +148,7 @@ TEST(CopyChoice, AChangeIsFollowed) {
                 bool pull = choice.pull(kBytes / 2, both_ways);
                 right += pull != written;
                 Nanoseconds time = written ? (pull ? 120'000 : 70'000) : pull ? 30'000 : 42'000;
-                choice.took(pull, kBytes / 2, time);
-                if (pull) {
-                    choice.read(kBytes / 2, time);
-                } else {
-                    choice.pushed(kBytes / 2, time / 2);
-                    choice.drained(kBytes / 2, time / 2);
-                }
+                tell(choice, pull, time);
             }
             EXPECT_GT(right, 270) << "phase " << phase;
         }

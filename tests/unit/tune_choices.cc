@@ -210,8 +210,15 @@ TEST(TuneChoices, go_with_the_sizes_around_where_times_leave_it_open) {
         << "another wins";
     EXPECT_EQ(rules(timed(1 << 20, 99, 150, false), 4 << 20, 120),
               "bcast on level host of 2 ranks: 128K..512K chunks\n");
-    EXPECT_EQ(rules(timed(1 << 20, 99, 150, false), 16 << 20).find("512K..8M"), std::string::npos)
-        << "too far";
+    EXPECT_EQ(rules(timed(1 << 20, 99, 150, false), 16 << 20),
+              "bcast on level host of 2 ranks: 128K..512K chunks\n"
+              "bcast on level host of 2 ranks: 8M.. chunks\n")
+        << "the next size is too far";
+    std::vector<ChoiceTimes> many{timed(8 << 10, 50, 150, false)};
+    for (size_t bytes = 16 << 10; bytes <= 1 << 20; bytes *= 2)
+        many.push_back(timed(bytes, 99, 150, false));
+    many.push_back(timed(2 << 20, 50, 150, false));
+    EXPECT_EQ(rules_of(many, coll::Reach::host, 2).rows.size(), 2u) << "too many between";
     // Two in a row.
     std::vector<ChoiceTimes> two{timed(256 << 10, 50, 150, false), timed(1 << 20, 99, 150, false),
                                  timed(2 << 20, 102, 150, true), timed(4 << 20, 50, 150, false)};
