@@ -12,7 +12,7 @@ namespace pomona::coll {
 // A long reduction is done in parts of so many bytes, each whole elements of all sizes; the last
 // one is longer. 10 Gb/s bring a part in 80 us, and it is added up in 10 to 30.
 static constexpr size_t kReducePart = 3 << 15;
-// A long copy too: 64 KiB take some 3 us, and to let messages pass between parts a tenth of one.
+// A long copy too. 64 KiB take 1.8 us where a byte takes 0.027 ns (a Xeon, by pomona tune).
 static constexpr size_t kCopyPart = 64 << 10;
 
 static size_t part_of(const Step& step) {
@@ -238,6 +238,7 @@ bool Runner::start_step(StepId id) {
     }
 }
 
+// Others wait for the whole chunk, which is no longer than two parts.
 static bool in_chunk(const Step& copy) {
     return copy.source == Buffer::chunks || copy.target == Buffer::chunks;
 }
