@@ -35,6 +35,7 @@ public:
     bool turns = false;
     std::vector<ReducingReceive*> reducing;
     std::vector<Bytes> received;
+    std::vector<std::byte> own_chunk = std::vector<std::byte>(kPieceBytes);  // for all there are
 
     bool lends(int) override { return lending; }
     void recv_reducing(int peer, int slot, size_t length, ReducingReceive& receive,
@@ -63,6 +64,7 @@ public:
     void look(int peer, size_t, size_t said, Bytes, Completion& done) override {
         operations.push_back({false, peer, 0, said_bytes(said), &done});
     }
+    std::byte* chunk(int, int) override { return own_chunk.data(); }
     bool post_now(ConstBytes, size_t) { return at_once > 0 && at_once--; }
     bool look_now(int, size_t, size_t, Bytes) { return at_once > 0 && at_once--; }
     bool send_now(int peer, int, ConstBytes) { return note_now(peer); }
@@ -351,7 +353,7 @@ TEST(Runner, reduces_what_the_carrier_lends) {
 
 // Goal: while a long copy is done messages pass, so that a gather's root reads blocks that are
 // there before it is done with its own. Method: turns by hand; without turns, alone, or where the
-// areas overlap it is done at once.
+// areas overlap it is done at once; so is one into a chunk, for which others wait.
 TEST(Runner, copies_long_blocks_in_parts) {
     constexpr size_t bytes = 200'001;
     enum Case { by_turns, no_turns, alone, overlapping, cases };
@@ -383,6 +385,25 @@ TEST(Runner, copies_long_blocks_in_parts) {
         while (!carrier.operations.empty()) carrier.end(*carrier.operations[0].done);
         EXPECT_EQ(done.calls, 1);
     }
+}
+
+TEST(Runner, copies_into_chunks_at_once) {
+    Shape shape{.rank = 0, .size = 2, .element = 1, .board = true};
+    Builder s(shape);
+    s.recv(1, s.result(0, 8));
+    s.copy(s.input(0, kPieceBytes), s.chunk(0, 0, kPieceBytes));
+    Schedule schedule = s.finish();
+    ManualCarrier carrier;
+    carrier.turns = true;
+    std::vector<std::byte> input(kPieceBytes, std::byte{7}), result(8);
+    Runner runner;
+    Done done;
+    runner.prepare(schedule);
+    runner.start(carrier, {.input = input.data(), .result = result.data()}, done);
+    EXPECT_TRUE(carrier.next.empty());
+    EXPECT_EQ(carrier.own_chunk, input);
+    carrier.end(*carrier.operations[0].done);
+    EXPECT_EQ(done.calls, 1);
 }
 
 // Goal: while a long vector is added up, messages go on; the sum is whole, and what waits for it
