@@ -208,10 +208,21 @@ struct Planner {
             if (types)
                 if (int e = type(types[i], side[0] == 's' ? "sendtypes" : "recvtypes", each))
                     return e;
-            out.push_back({counts[i], types ? displs[i] : displs[i] * each->extent(), each});
+            if (int e =
+                    fits(counts[i], number, *each, side[0] == 's' ? "sendcounts" : "recvcounts"))
+                return e;
+            MPI_Aint offset;
+            if (__builtin_mul_overflow(displs[i], types ? 1 : each->extent(), &offset) ||
+                offset > kOffsetMost || offset < -kOffsetMost)
+                return fail(f, comm, MPI_ERR_ARG,
+                            format("{}displs[{}] is {}: no memory is {} of {} bytes away", side, i,
+                                   displs[i], displs[i], types ? 1 : each->extent()));
+            out.push_back({counts[i], offset, each});
         }
         return MPI_SUCCESS;
     }
+    // No address is further from another; sums and differences of offsets cannot overflow.
+    static constexpr MPI_Aint kOffsetMost = PTRDIFF_MAX / 4;
 
     // Where the blocks lie for the schedule: in place when all are contiguous, else packed.
     // Returns whether they are packed; `base` is where offsets count from otherwise.

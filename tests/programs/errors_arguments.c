@@ -4,6 +4,9 @@
  */
 #include "check.h"
 
+#include <stddef.h>
+#include <stdint.h>
+
 static int data[16], more[16];
 
 static void messages(MPI_Comm c) {
@@ -81,6 +84,34 @@ static void huge(MPI_Comm c) {
     counts[check_size - 1] = far;
     CHECK_CLASS(count, MPI_Allgatherv_c(data, 1, MPI_LONG, more, counts, displs, MPI_LONG, c));
     CHECK_CLASS(count, MPI_Alltoallv_c(data, counts, displs, MPI_LONG, more, counts, displs, MPI_LONG, c));
+}
+
+/* Displacements that would be none, or others, if their bytes were taken modulo 2^64. */
+static void far_away(MPI_Comm c) {
+    MPI_Count one[64];
+    MPI_Aint near[64], far[64];
+    int few[64], places[64], i, wrong = MPI_ERR_ARG;
+    MPI_Datatype types[64], apart;
+    MPI_Request r;
+    context("far away");
+    for (i = 0; i < 64; ++i) one[i] = few[i] = 1, near[i] = i, far[i] = i, types[i] = MPI_LONG, places[i] = i;
+    far[check_size - 1] = (MPI_Aint)1 << 61;
+    CHECK_CLASS(wrong, MPI_Alltoallv_c(data, one, far, MPI_LONG, more, one, near, MPI_LONG, c));
+    CHECK_CLASS(wrong, MPI_Alltoallv_c(data, one, near, MPI_LONG, more, one, far, MPI_LONG, c));
+    CHECK_CLASS(wrong, MPI_Allgatherv_c(data, 1, MPI_LONG, more, one, far, MPI_LONG, c));
+    CHECK_CLASS(wrong, MPI_Gatherv_c(data, 1, MPI_LONG, more, one, far, MPI_LONG, check_rank, c));
+    CHECK_CLASS(wrong, MPI_Scatterv_c(data, one, far, MPI_LONG, more, 1, MPI_LONG, check_rank, c));
+    CHECK_CLASS(wrong, MPI_Ialltoallv_c(data, one, far, MPI_LONG, more, one, near, MPI_LONG, c, &r));
+    far[check_size - 1] = -far[check_size - 1];
+    CHECK_CLASS(wrong, MPI_Alltoallv_c(data, one, far, MPI_LONG, more, one, near, MPI_LONG, c));
+    far[check_size - 1] = PTRDIFF_MAX;
+    CHECK_CLASS(wrong, MPI_Alltoallw_c(data, one, far, types, more, one, near, types, c));
+    /* A place of 32 bits, elements that are 2^40 bytes apart. */
+    CHECK_OK(MPI_Type_create_resized_c(MPI_INT, 0, (MPI_Count)1 << 40, &apart));
+    CHECK_OK(MPI_Type_commit(&apart));
+    places[check_size - 1] = 1 << 24;
+    CHECK_CLASS(wrong, MPI_Allgatherv(data, 1, MPI_INT, more, few, places, apart, c));
+    CHECK_OK(MPI_Type_free(&apart));
 }
 
 /* Handles that no call has given: small, negative, without memory behind, or of another library
@@ -210,6 +241,7 @@ int main(int argc, char** argv) {
 #ifdef MPI_ABI_VERSION
     garbage();
     huge(twin);
+    far_away(twin);
 #endif
     requests();
     collectives(twin);
