@@ -4,6 +4,7 @@
 #include "mpi/abi/define.h"
 #include "mpi/abi/errhandler.h"
 #include "mpi/abi/guard.h"
+#include "mpi/object/last_error.h"
 #include "mpi/runtime/extensions.h"
 
 #include <cstring>

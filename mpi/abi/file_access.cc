@@ -5,7 +5,7 @@
 // call.
 #include "mpi/abi/define.h"
 #include "mpi/abi/file_internal.h"
-#include "mpi/abi/status.h"
+#include "mpi/p2p/status.h"
 
 using namespace pomona;
 

@@ -2,6 +2,7 @@
 #include "mpi/abi/guard.h"
 
 #include "btl/base/log.h"
+#include "mpi/object/last_error.h"
 
 #include <algorithm>
 #include <string_view>
@@ -44,25 +45,6 @@ int error_class_of(Code code) {
 }
 
 namespace {
-struct LastError {
-    int code = MPI_SUCCESS;
-    std::string sentence;
-};
-// MPI may be called when the destructors of this thread's variables have run: by atexit handlers,
-// before which the main thread's run. What is made then stays.
-thread_local LastError* last_made = nullptr;
-LastError& last_error() {
-    struct Remover {
-        ~Remover() { delete std::exchange(last_made, nullptr); }
-    };
-    if (!last_made) {
-        thread_local Remover remover;
-        static_cast<void>(remover);
-        last_made = new LastError;
-    }
-    return *last_made;
-}
-
 [[noreturn]] void end_job(const std::string& function, Communicator* comm, int code,
                           const std::string& sentence) {
     Process& here = process();
@@ -77,15 +59,9 @@ LastError& last_error() {
 }
 }  // namespace
 
-void keep_sentence(int code, const std::string& sentence) { last_error() = {code, sentence}; }
-
-std::string last_error_sentence(int code) {
-    return last_made && last_made->code == code ? last_made->sentence : "";
-}
-
 int fail(const char* function, Communicator* comm, int code, const std::string& sentence) {
     std::string name = mpi_name(function);
-    last_error() = {code, name + ": " + sentence};
+    keep_sentence(code, name + ": " + sentence);
     Process& here = process();
     // Without a communicator the error belongs to MPI_COMM_SELF (MPI 5.0, section 9.3); programs of
     // older standards set the handler of MPI_COMM_WORLD instead, which counts if the other is
@@ -117,7 +93,7 @@ int fail_new(const char* function, MPI_Errhandler errhandler, int code,
     if (!handler) return fail(function, nullptr, code, sentence);
     if (handler->action != Errhandler::Action::user_comm)
         return fail_with(function, handler, nullptr, code, sentence);
-    last_error() = {code, mpi_name(function) + ": " + sentence};
+    keep_sentence(code, mpi_name(function) + ": " + sentence);
     MPI_Comm none = MPI_COMM_NULL;
     int shown = code;
     handler->comm_function(&none, &shown);
@@ -127,7 +103,7 @@ int fail_new(const char* function, MPI_Errhandler errhandler, int code,
 int fail_with(const char* function, Errhandler* handler, void* handle, int code,
               const std::string& sentence) {
     std::string name = mpi_name(function);
-    last_error() = {code, name + ": " + sentence};
+    keep_sentence(code, name + ": " + sentence);
     Errhandler::Action action = handler ? handler->action : Errhandler::Action::fatal;
     switch (action) {
     case Errhandler::Action::give_back: return code;

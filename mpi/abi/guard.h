@@ -28,10 +28,6 @@ int fail_new(const char* function, MPI_Errhandler errhandler, int code,
 // For an error of the library's own making (Result).
 int fail(const char* function, Communicator* comm, const Error& error);
 
-// Without a handler's call: for MPI_Error_string of who is only told the code.
-void keep_sentence(int code, const std::string& sentence);
-// The sentence of this thread's last error if its code was `code`, else "".
-std::string last_error_sentence(int code);
 // MPI_Send for "PMPI_Send_c".
 std::string mpi_name(const char* function);
 // Why Datatype::count_most() is exceeded, by the argument `name`, `times` times.

@@ -100,18 +100,6 @@ int fail_revoked(const char* function, Communicator* comm) {
                        comm->name.empty() ? "" : " ", comm->name, comm->rank()));
 }
 
-std::string whom_text(const Outcome& outcome) {
-    std::string text = outcome.source >= 0 ? format("peer {}", outcome.source) : "";
-    if (outcome.tag < 0) return text;
-    return format("{}, tag {}", text.empty() ? "any peer" : text, outcome.tag);
-}
-
-std::string end_text(const Communicator& comm, const Outcome& outcome) {
-    std::string whom = whom_text(outcome);
-    return format("{} (rank {}{}{})", outcome.reason ? outcome.reason : "The operation failed",
-                  comm.rank(), whom.empty() ? "" : ", ", whom);
-}
-
 int fail_peer(const char* function, Communicator* comm, const Outcome& outcome, Envelope asked) {
     Outcome named = outcome;
     if (named.source < 0) named.source = asked.rank;

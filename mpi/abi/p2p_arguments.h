@@ -84,10 +84,6 @@ int fail_revoked(const char* function, Communicator* comm);
 // An operation's failure, through the error handler; names the peer and the tag: the outcome's or,
 // where it has none, those that were asked for.
 int fail_peer(const char* function, Communicator* comm, const Outcome& outcome, Envelope asked);
-// "peer 1, tag 3"; "" for what has neither, such as a collective operation's request.
-std::string whom_text(const Outcome& outcome);
-// What went wrong, and with whom: of an operation on `comm` that has failed.
-std::string end_text(const Communicator& comm, const Outcome& outcome);
 
 using PartMaker = std::function<P2pRequest*(Communicator& comm, const Data& data, Envelope envelope,
                                             bool is_send)>;

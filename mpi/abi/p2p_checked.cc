@@ -2,7 +2,7 @@
 // for.
 #include "mpi/abi/p2p_checked.h"
 
-#include "mpi/abi/status.h"
+#include "mpi/p2p/status.h"
 #include "mpi/check/checker.h"
 #include "mpi/check/signature.h"
 

@@ -2,7 +2,7 @@
 #include "mpi/abi/define.h"
 #include "mpi/abi/p2p_arguments.h"
 #include "mpi/abi/p2p_checked.h"
-#include "mpi/abi/status.h"
+#include "mpi/p2p/status.h"
 
 using namespace pomona;
 

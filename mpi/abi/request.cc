@@ -3,7 +3,7 @@
 // requests they ask for and when they look.
 #include "mpi/abi/define.h"
 #include "mpi/abi/p2p_arguments.h"
-#include "mpi/abi/status.h"
+#include "mpi/p2p/status.h"
 #include "mpi/check/checker.h"
 #include "mpi/object/lifetime.h"
 #include "mpi/p2p/p2p_request.h"
@@ -12,16 +12,6 @@
 #include <utility>
 
 using namespace pomona;
-
-namespace pomona {
-int Request::finish(MPI_Status* status) {
-    set_status(status, outcome_);
-    // A completion callback is only told the code.
-    if (__builtin_expect(outcome_.error != MPI_SUCCESS, 0) && comm_)
-        keep_sentence(outcome_.error, end_text(*comm_, outcome_));
-    return outcome_.error;
-}
-}  // namespace pomona
 
 namespace {
 

@@ -1,6 +1,6 @@
 // mpi/abi/status.cc: reading and writing single fields of a status (MPI 5.0,
 // sections 3.2.5, 13.3).
-#include "mpi/abi/status.h"
+#include "mpi/p2p/status.h"
 
 #include "mpi/abi/define.h"
 #include "mpi/abi/guard.h"

@@ -1,5 +1,5 @@
 // mpi/abi/type_count.cc: how many elements a status speaks of (MPI 5.0, sections 3.2.5 and 5.1.11).
-#include "mpi/abi/status.h"
+#include "mpi/p2p/status.h"
 #include "mpi/abi/type_arguments.h"
 
 using namespace pomona;

@@ -7,6 +7,8 @@
 #include "mpi/include/mpix.h"
 #include "mpi/object/object.h"
 
+#include <string>
+
 namespace pomona {
 
 class Communicator;
@@ -22,6 +24,10 @@ struct Outcome {
     MPI_Count bytes = 0;
     const char* reason = nullptr;  // a sentence for the error, static storage
 };
+// "peer 1, tag 3"; "" for what has neither, such as a collective operation's request.
+std::string whom_text(const Outcome& outcome);
+// What went wrong, and with whom: of an operation on `comm` that has failed.
+std::string end_text(const Communicator& comm, const Outcome& outcome);
 
 class Request : public Object {
 public:

@@ -1,4 +1,4 @@
-// mpi/abi/status.h: what MPI_Status.MPI_internal holds.
+// mpi/p2p/status.h: what MPI_Status.MPI_internal holds.
 // internal[0..1]: bytes received, 64 bits; [2]: 1 when cancelled; [3..4]: number of basic elements
 // + 1 set by MPI_Status_set_elements (0: not set; count by bytes), 64 bits.
 #pragma once
