@@ -27,8 +27,9 @@ constexpr double kDoubtful = 3;                                     // times the
 constexpr size_t kCandidatesMost = 6;
 // Times the formulas' choice: the middle call, and the lower quarter.
 constexpr double kClearly = 0.95, kNotSlower = 0.99, kOpen = 1.05;
-constexpr size_t kAround = 4;    // times a size: the next ones
-constexpr size_t kOpenMost = 3;  // sizes on one side of a winner that may go with it
+constexpr double kInterrupted = 2;  // the middle call, times the least
+constexpr size_t kAround = 4;       // times a size: the next ones
+constexpr size_t kOpenMost = 3;     // sizes on one side of a winner that may go with it
 
 bool of_blocks(Collective collective) {
     return collective == Collective::allgather || collective == Collective::alltoall ||
@@ -107,16 +108,26 @@ double times_quickest(const ChoiceTimes& of, const ChoiceTime& one, double CallT
 
 bool beaten(const ChoiceTimes& times) { return &times.best() != &times.times[0]; }
 
-// The time of that algorithm, if it is not clearly behind the formulas' choice.
+// Were most of its calls interrupted? On a busy machine long ones are.
+bool interrupted(const ChoiceTime& one) {
+    return one.same.middle > kInterrupted * one.same.least ||
+           one.fresh.middle > kInterrupted * one.fresh.least;
+}
+
+// The time of that algorithm, if it is not clearly behind the formulas' choice: by the quickest
+// calls where those in the middle tell of interruptions.
 const ChoiceTime* open_for(const ChoiceTimes& here, const std::string& algorithm) {
-    auto open = [&](const ChoiceTime& one, double CallTime::*which) {
-        return times_quickest(here, one, which) <=
-               kOpen * times_quickest(here, here.times[0], which);
-    };
-    for (const ChoiceTime& one : here.times)
-        if (one.choice.algorithm == algorithm && open(one, &CallTime::middle) &&
-            open(one, &CallTime::quarter))
+    const ChoiceTime& formulas = here.times[0];
+    for (const ChoiceTime& one : here.times) {
+        auto open = [&](double CallTime::*which) {
+            return times_quickest(here, one, which) <=
+                   kOpen * times_quickest(here, formulas, which);
+        };
+        if (one.choice.algorithm != algorithm) continue;
+        bool least = interrupted(one) || interrupted(formulas);
+        if (least ? open(&CallTime::least) : open(&CallTime::middle) && open(&CallTime::quarter))
             return &one;
+    }
     return nullptr;
 }
 
@@ -223,11 +234,12 @@ bool wins_again(const ChoiceTimes& times, const ChoiceTime& best, const ChoiceTi
 std::string choice_times_text(const ChoiceTimes& times) {
     std::string text;
     for (const ChoiceTime& each : times.times)
-        text += pomona::format("{} {} {} {} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}\n",
-                               each.lost ? "lost" : "time", coll::collective_name(times.collective),
-                               times.bytes, coll::choice_text(each.choice), each.same.quarter,
-                               each.same.middle, each.same.three_quarters, each.fresh.quarter,
-                               each.fresh.middle, each.fresh.three_quarters);
+        text += pomona::format(
+            "{} {} {} {} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}\n",
+            each.lost ? "lost" : "time", coll::collective_name(times.collective), times.bytes,
+            coll::choice_text(each.choice), each.same.least, each.same.quarter, each.same.middle,
+            each.same.three_quarters, each.fresh.least, each.fresh.quarter, each.fresh.middle,
+            each.fresh.three_quarters);
     return text;
 }
 
@@ -239,9 +251,10 @@ bool parse_choice_times(std::string_view text, std::vector<ChoiceTimes>& out) {
         unsigned long long bytes = 0;
         ChoiceTime time;
         CallTime &same = time.same, &fresh = time.fresh;
-        if (std::sscanf(line.c_str(), "%7s %31s %llu %95s %lf %lf %lf %lf %lf %lf", word,
-                        collective, &bytes, name, &same.quarter, &same.middle, &same.three_quarters,
-                        &fresh.quarter, &fresh.middle, &fresh.three_quarters) != 10)
+        if (std::sscanf(line.c_str(), "%7s %31s %llu %95s %lf %lf %lf %lf %lf %lf %lf %lf", word,
+                        collective, &bytes, name, &same.least, &same.quarter, &same.middle,
+                        &same.three_quarters, &fresh.least, &fresh.quarter, &fresh.middle,
+                        &fresh.three_quarters) != 12)
             return false;
         time.lost = std::string_view(word) == "lost";
         if (!time.lost && std::string_view(word) != "time") return false;
@@ -253,8 +266,8 @@ bool parse_choice_times(std::string_view text, std::vector<ChoiceTimes>& out) {
         std::string problem;
         auto choice = parse_choice_for(*found, name, problem);
         if (!choice.ok()) return false;
-        for (double ns : {same.quarter, same.middle, same.three_quarters, fresh.quarter,
-                          fresh.middle, fresh.three_quarters})
+        for (double ns : {same.least, same.quarter, same.middle, same.three_quarters, fresh.least,
+                          fresh.quarter, fresh.middle, fresh.three_quarters})
             if (!(ns > 0)) return false;
         time.choice = *choice;
         if (out.empty() || out.back().collective != *found || out.back().bytes != bytes)

@@ -38,9 +38,9 @@ struct ChoiceWorld {
 std::vector<ChoiceCase> choice_cases(const ChoiceWorld& world);
 
 // Nanoseconds of a call, of the rank that took the longest: a quarter of the calls, half and three
-// quarters of them took at most so long.
+// quarters of them took at most so long, and none less than `least`.
 struct CallTime {
-    double quarter = 0, middle = 0, three_quarters = 0;
+    double quarter = 0, middle = 0, three_quarters = 0, least = 0;
 };
 struct ChoiceTime {
     coll::Choice choice;

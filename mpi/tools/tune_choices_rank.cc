@@ -103,7 +103,7 @@ private:
     static CallTime time_of(std::vector<double>& samples) {
         std::sort(samples.begin(), samples.end());
         size_t count = samples.size();
-        return {samples[count / 4], samples[count / 2], samples[3 * count / 4]};
+        return {samples[count / 4], samples[count / 2], samples[3 * count / 4], samples[0]};
     }
 
     // What the rest of the time is not spent on: what is far behind with either kind of data. All

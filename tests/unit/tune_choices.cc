@@ -42,19 +42,21 @@ TEST(TuneChoices, are_the_formulas_first_ones) {
 }
 
 TEST(TuneChoices, are_timed_in_text_and_back) {
-    ChoiceTimes times{Collective::allreduce,
-                      4096,
-                      {{named("board"), {100, 120, 140}, {110, 125, 130}},
-                       {named("ring:segments=4"), {200.5, 240, 250}, {210, 230, 260}, true}}};
+    ChoiceTimes times{
+        Collective::allreduce,
+        4096,
+        {{named("board"), {100, 120, 140, 90}, {110, 125, 130, 95}},
+         {named("ring:segments=4"), {200.5, 240, 250, 200}, {210, 230, 260, 205}, true}}};
     std::vector<ChoiceTimes> back;
     ASSERT_TRUE(parse_choice_times(choice_times_text(times) + "end\n", back));
     ASSERT_EQ(back.size(), 1u);
     EXPECT_EQ(choice_times_text(back[0]), choice_times_text(times));
-    for (const char* bad :
-         {"", "end\n", "time allreduce 8 nothing 1 1 1 1 1 1\nend\n",
-          "time allreduce 8 ring 1 1 1 0 1 1\nend\n", "time gather 8 linear 1 1 1 1 1 1\nend\n",
-          "won allreduce 8 ring 1 1 1 1 1 1\nend\n", "time allreduce 8 ring 1 1 1 1 1\nend\n",
-          "time allreduce 8 ring 1 1 1 1 1 1\n", "hello\nend\n"}) {
+    for (const char* bad : {"", "end\n", "time allreduce 8 nothing 1 1 1 1 1 1 1 1\nend\n",
+                            "time allreduce 8 ring 1 1 1 1 0 1 1 1\nend\n",
+                            "time gather 8 linear 1 1 1 1 1 1 1 1\nend\n",
+                            "won allreduce 8 ring 1 1 1 1 1 1 1 1\nend\n",
+                            "time allreduce 8 ring 1 1 1 1 1 1 1\nend\n",
+                            "time allreduce 8 ring 1 1 1 1 1 1 1 1\n", "hello\nend\n"}) {
         back.clear();
         EXPECT_FALSE(parse_choice_times(bad, back)) << bad;
     }
@@ -187,11 +189,12 @@ TEST(TuneChoices, become_ranges_around_the_sizes) {
 // Made-up times: at the size in the middle nothing is clear, at those around it chunks win.
 TEST(TuneChoices, go_with_the_sizes_around_where_times_leave_it_open) {
     auto timed = [](size_t bytes, double chunks, double chain, bool lost) {
+        auto steady = [](double ns) { return CallTime{ns, ns, ns, ns}; };
         return ChoiceTimes{Collective::bcast,
                            bytes,
-                           {{named("binomial"), {100, 100}, {100, 100}},
-                            {named("chain"), {chain, chain}, {chain, chain}},
-                            {named("chunks"), {chunks, chunks}, {chunks, chunks}, lost}}};
+                           {{named("binomial"), steady(100), steady(100)},
+                            {named("chain"), steady(chain), steady(chain)},
+                            {named("chunks"), steady(chunks), steady(chunks), lost}}};
     };
     auto rules = [&](const ChoiceTimes& middle, size_t above = 4 << 20, double chunks_above = 50) {
         return coll::rules_text(rules_of(
@@ -235,6 +238,30 @@ TEST(TuneChoices, go_with_the_sizes_around_where_times_leave_it_open) {
     std::string report = choices_report(measured, 2);
     EXPECT_NE(report.find("beaten in 2 of 3 cases"), std::string::npos) << report;
     EXPECT_NE(report.find("chunks, as the sizes around it"), std::string::npos) << report;
+}
+
+// Made-up times, as of long calls beside busy programs: most were interrupted, so the quickest ones
+// say whether chunks, which win at the sizes around, may be taken here too.
+TEST(TuneChoices, are_left_open_by_calls_that_were_interrupted) {
+    auto won = [](size_t bytes) {
+        return ChoiceTimes{Collective::bcast,
+                           bytes,
+                           {{named("binomial"), {100, 100, 100, 100}, {100, 100, 100, 100}},
+                            {named("chunks"), {50, 50, 50, 50}, {50, 50, 50, 50}}}};
+    };
+    auto rows = [&](CallTime binomial, CallTime chunks) {
+        ChoiceTimes middle{Collective::bcast,
+                           1 << 20,
+                           {{named("binomial"), {100, 100, 100, 100}, binomial},
+                            {named("chunks"), {100, 100, 100, 100}, chunks}}};
+        return rules_of({won(256 << 10), middle, won(4 << 20)}, coll::Reach::host, 2).rows.size();
+    };
+    CallTime steady{100, 100, 100, 100};
+    EXPECT_EQ(rows(steady, {120, 120, 120, 110}), 2u) << "clearly behind";
+    EXPECT_EQ(rows(steady, {300, 500, 900, 99}), 1u);
+    EXPECT_EQ(rows({300, 500, 900, 99}, {400, 600, 900, 102}), 1u);
+    EXPECT_EQ(rows(steady, {300, 500, 900, 110}), 2u) << "its quickest call, too";
+    EXPECT_EQ(rows(steady, {120, 120, 120, 99}), 2u) << "not interrupted";
 }
 
 TEST(Quiet, reads_what_the_processors_did) {
