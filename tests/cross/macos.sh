@@ -44,15 +44,30 @@ for fault in "minimum version \['13.0'\]" "is not signed" "install name" "no wea
     grep -q "$fault" <<< "$faults" || { echo "check.py does not see: $fault"; exit 1; }
 done
 
-${CMAKE:-cmake} -S "$root" -B "$build/tree" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DPOMONA_WERROR=ON \
-    -DCMAKE_C_FLAGS_DEBUG=-O0 -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DPOMONA_MACOS="$build/kit" -DPOMONA_TESTS=$tests \
-    -DCMAKE_TOOLCHAIN_FILE="$here/toolchain.cmake" -DCMAKE_PROJECT_pomona_INCLUDE="$here/precompile.cmake" \
-    "${options[@]}" > "$build/cmake.log" 2>&1 || { tail -n 30 "$build/cmake.log"; exit 1; }
+configure() {  # groups of files that are not compiled together (macos/quick.cmake)
+    ${CMAKE:-cmake} -S "$root" -B "$build/tree" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DPOMONA_WERROR=ON \
+        -DCMAKE_C_FLAGS_DEBUG=-O0 -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DPOMONA_MACOS="$build/kit" -DPOMONA_TESTS=$tests \
+        -DCMAKE_TOOLCHAIN_FILE="$here/toolchain.cmake" -DCMAKE_PROJECT_pomona_INCLUDE="$here/quick.cmake" \
+        "${options[@]}" -DPOMONA_APART="$1" > "$build/cmake.log" 2>&1 || { tail -n 30 "$build/cmake.log"; exit 1; }
+}
 targets=(all)
 [ $torch_too = yes ] || targets=(mpi_abi mpi_abi_fortran mpirun pomona)
-${NINJA:-ninja} -C "$build/tree" -k 0 -j "${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}" "${targets[@]}" \
-    > "$build/build.log" 2>&1 ||
-    { grep -E -A8 'error:|FAILED' "$build/build.log" | head -n 80; exit 1; }
+compile() {
+    ${NINJA:-ninja} -C "$build/tree" -k 0 -j "${POMONA_JOBS:-$(getconf _NPROCESSORS_ONLN)}" "${targets[@]}" \
+        > "$build/build.log" 2>&1
+}
+configure ""
+if ! compile; then
+    # Files that cannot be compiled together are no mistake: what has failed so, each by itself.
+    apart=$(sed -n 's|^FAILED: .*CMakeFiles/\(.*\)\.dir/Unity/unity_\(g[0-9]*\)_.*|\1:\2|p' "$build/build.log" | paste -sd ';')
+    if [ -n "$apart" ]; then
+        echo "Compiled by themselves, as they do not fit together (macos/apart.txt would save time): $apart"
+        configure "$apart"
+        compile
+    else
+        false
+    fi || { grep -E -A8 "error:|FAILED" "$build/build.log" | head -n 80; tail -n 3 "$build/build.log"; exit 1; }
+fi
 
 list=("$build"/tree/lib/*.dylib "$build"/tree/bin/*)
 if [ $torch_too = yes ]; then
