@@ -76,7 +76,7 @@ pmix_status_t get(const pmix_proc_t* whom, const char* name, const pmix_info_t* 
         return *out = value_of(local_peers()), PMIX_SUCCESS;
     auto found = server->put.find({rank, name});
     bool waits = std::string_view(how->key) == PMIX_TIMEOUT;
-    if (server->fetches && kNodes[rank] != kNodes[own_rank]) {
+    if (one && server->fetches && kNodes[rank] != kNodes[own_rank]) {
         int& when = server->fetched[{kNodes[own_rank], rank}];
         if (waits) when = server->rounds;
         else if (when != server->rounds) return PMIX_ERR_NOT_FOUND;
