@@ -68,7 +68,7 @@ sanitized() {  # sanitizers, what to build (all, or the programs of the tests), 
     begin=$SECONDS
     # Programs are compiled for the sanitizer too: its runtime must come first.
     POMONA_CC="${CC:-cc} -fsanitize=$kind -g" POMONA_CXX="${CXX:-c++} -fsanitize=$kind -g" \
-        ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+        POMONA_FC="${FC:-gfortran} -fsanitize=$kind -g" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
         TSAN_OPTIONS="suppressions=$POMONA_ROOT/tests/threads/tsan.supp" \
         "$CTEST" --test-dir "$tree" --output-on-failure -j "$jobs" "$@" || status=$?
     say "Tested in $((SECONDS - begin)) s"

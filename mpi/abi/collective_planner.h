@@ -128,10 +128,12 @@ struct Planner {
         return distinct(own, static_cast<const std::byte*>(all) + offset, 1);
     }
     int result_apart() {
+        if (inter()) return MPI_SUCCESS;  // the blocks are the other group's
         coll::Block own = shape.result_block(comm->rank());
         return apart(plan.input, plan.result, own.offset, own.length);
     }
     int input_apart() {
+        if (inter()) return MPI_SUCCESS;
         coll::Block own = shape.input_block(comm->rank());
         return apart(plan.result, plan.input, own.offset, own.length);
     }

@@ -68,9 +68,16 @@ struct Descriptor {
     int version;
     signed char rank;
     signed char compilers_own[3];
-    Dimension dimensions[15];
+    Dimension dimensions[15];  // a caller's has `rank` of them, and no more memory
 };
 static_assert(offsetof(Descriptor, dimensions) == 24);
+inline Descriptor copy_of(const Descriptor& section) {
+    Descriptor copy{};
+    std::memcpy(&copy, &section,
+                offsetof(Descriptor, dimensions) +
+                    static_cast<size_t>(section.rank) * sizeof(Descriptor::Dimension));
+    return copy;
+}
 
 // ---- integers
 

@@ -77,7 +77,7 @@ bool contiguous(const Descriptor& descriptor) {
 }
 
 Copy::Copy(const Descriptor& section, Direction direction)
-    : section_(section), direction_(direction),
+    : section_(copy_of(section)), direction_(direction),
       bytes_(new char[static_cast<size_t>(elements_of(section)) * section.element_bytes]) {}
 
 // Calls move(place in the section, place in the copy) for each element, in the order of Fortran.
