@@ -234,6 +234,7 @@ public:
         std::memcpy(statuses_.data(), numbers.data(), numbers.size() * sizeof(int));
     }
     ~Statuses() {
+        if (statuses_.empty()) return;
         std::vector<int> numbers(statuses_.size() * MPI_F_STATUS_SIZE);
         std::memcpy(numbers.data(), statuses_.data(), numbers.size() * sizeof(int));
         widen(numbers, from_);
