@@ -1,7 +1,8 @@
 // tests/unit/request_end.cc: how a request's end is told.
-// Goal: whoever ends one gets its status and, by the code, the sentence that says why it failed and
-// with whom; and mpi's library stands by itself, without the functions of mpi/abi. Method: requests
-// made by hand; this program is linked with all of that library and nothing of mpi/abi.
+// Goal: whoever ends one gets its status; the peer and the tag are named; a thread's last sentence
+// is its own; and mpi's library stands by itself, without the functions of mpi/abi. Method:
+// requests made by hand; this program is linked with all of that library and nothing of mpi/abi.
+// That a failed one keeps its sentence is seen by the programs on errors.
 #include "mpi/object/last_error.h"
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/status.h"
