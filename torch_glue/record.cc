@@ -136,6 +136,11 @@ std::vector<RecordEntry> Record::entries() const {
     return all;
 }
 
+uint64_t Record::latest() const {
+    std::lock_guard lock(mutex_);
+    return next_ - 1;
+}
+
 std::map<std::string, std::vector<int>> Record::groups() const {
     std::map<std::string, std::vector<int>> all;
     std::lock_guard lock(mutex_);

@@ -50,6 +50,7 @@ public:
     static Record& instance();
 
     uint64_t begin(RecordEntry entry, uint64_t bytes);  // 0 is no entry
+    uint64_t latest() const;                            // the latest entry's number
     // Also counts it: its kind is of its title. `bytes` as at its begin.
     void end(uint64_t number, const std::string& title, uint64_t bytes,
              std::chrono::nanoseconds time, bool failed);

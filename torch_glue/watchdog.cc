@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "torch_glue/python_end.h"
+#include "torch_glue/record.h"
 
 namespace pomona::glue {
 namespace {
@@ -46,6 +47,17 @@ void Watchdog::end_bereft(std::unique_lock<std::mutex>& lock) {
     lock.lock();
 }
 
+// Operations that were started one after the other expire so: a record that was written for the
+// first of them holds the others.
+void Watchdog::record_timeouts(const std::vector<c10::intrusive_ptr<GlueWork>>& late) {
+    const bool written = std::all_of(late.begin(), late.end(), [&](const auto& work) {
+        return work->record_ != 0 && work->record_ <= recorded_;
+    });
+    if (written) return;
+    recorded_ = Record::instance().latest();
+    dump_record_at_timeout();
+}
+
 void Watchdog::run() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -53,7 +65,7 @@ void Watchdog::run() {
         auto late = find_locked([&](GlueWork& work) { return work.deadline_ <= now; });
         if (!late.empty()) {
             lock.unlock();
-            dump_record_at_timeout();
+            record_timeouts(late);
             Releasing releasing;
             for (auto& work : late) {
                 work->expire();

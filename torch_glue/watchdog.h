@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <vector>
 
@@ -65,6 +66,7 @@ private:
     void start_locked();
 
     void end_bereft(std::unique_lock<std::mutex>& lock);
+    void record_timeouts(const std::vector<c10::intrusive_ptr<GlueWork>>& late);
     void run();
 
     std::mutex mutex_;
@@ -72,6 +74,7 @@ private:
     GlueWork* first_ = nullptr;
     Clock::time_point wake_at_ = Clock::time_point::max();
     Clock::time_point look_at_{};  // at ranks that have left
+    uint64_t recorded_ = 0;        // the latest entry of the record that was written last
     bool running_ = false;
 };
 
