@@ -131,7 +131,6 @@ private:
 }  // namespace
 
 #define PUT_ARGUMENTS()                                                                            \
-    WIN_ARGUMENT();                                                                                \
     Call call(__func__, *window, RmaKind::put);                                                    \
     TRY_ARGUMENT(call.origin(origin_addr, origin_count, origin_datatype));                         \
     TRY_ARGUMENT(call.target(target_rank, target_disp, target_count, target_datatype))
@@ -139,6 +138,11 @@ private:
 POMONA_MPI(int, Put_c, (const void* origin_addr, MPI_Count origin_count,
                         MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp,
                         MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win)) {
+    WIN_ARGUMENT();
+    if (origin_count == target_count && origin_datatype == target_datatype &&
+        window->put_at_once({target_rank, target_disp, resolve(target_datatype), target_count},
+                            origin_addr))
+        return MPI_SUCCESS;
     PUT_ARGUMENTS();
     return call.run_origin();
 }
@@ -147,12 +151,12 @@ POMONA_MPI(int, Rput_c, (const void* origin_addr, MPI_Count origin_count,
                          MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp,
                          MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win,
                          MPI_Request* request)) {
+    WIN_ARGUMENT();
     PUT_ARGUMENTS();
     return call.run_with(request, &Call::run_origin);
 }
 
 #define GET_ARGUMENTS()                                                                            \
-    WIN_ARGUMENT();                                                                                \
     Call call(__func__, *window, RmaKind::get);                                                    \
     TRY_ARGUMENT(call.result(origin_addr, origin_count, origin_datatype));                         \
     TRY_ARGUMENT(call.target(target_rank, target_disp, target_count, target_datatype))
@@ -160,6 +164,11 @@ POMONA_MPI(int, Rput_c, (const void* origin_addr, MPI_Count origin_count,
 POMONA_MPI(int, Get_c, (void* origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
                         int target_rank, MPI_Aint target_disp, MPI_Count target_count,
                         MPI_Datatype target_datatype, MPI_Win win)) {
+    WIN_ARGUMENT();
+    if (origin_count == target_count && origin_datatype == target_datatype &&
+        window->get_at_once({target_rank, target_disp, resolve(target_datatype), target_count},
+                            origin_addr))
+        return MPI_SUCCESS;
     GET_ARGUMENTS();
     return call.run_result();
 }
@@ -167,6 +176,7 @@ POMONA_MPI(int, Get_c, (void* origin_addr, MPI_Count origin_count, MPI_Datatype 
 POMONA_MPI(int, Rget_c, (void* origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
                          int target_rank, MPI_Aint target_disp, MPI_Count target_count,
                          MPI_Datatype target_datatype, MPI_Win win, MPI_Request* request)) {
+    WIN_ARGUMENT();
     GET_ARGUMENTS();
     return call.run_with(request, &Call::run_result);
 }

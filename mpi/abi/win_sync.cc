@@ -92,6 +92,7 @@ POMONA_MPI(int, Win_unlock_all, (MPI_Win win)) {
 
 POMONA_MPI(int, Win_flush, (int rank, MPI_Win win)) {
     WIN_ARGUMENT();
+    if (window->flush_at_once(rank)) return MPI_SUCCESS;
     if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
     WIN_RANK(rank);
     return report(__func__, *window, window->flush(rank, false));
@@ -99,6 +100,7 @@ POMONA_MPI(int, Win_flush, (int rank, MPI_Win win)) {
 
 POMONA_MPI(int, Win_flush_local, (int rank, MPI_Win win)) {
     WIN_ARGUMENT();
+    if (window->flush_at_once(rank)) return MPI_SUCCESS;
     if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
     WIN_RANK(rank);
     return report(__func__, *window, window->flush(rank, true));

@@ -143,6 +143,22 @@ inline std::byte* Window::place_of(const Element& element) const {
     return there.direct && inside ? there.direct + offset : nullptr;
 }
 
+bool Window::put_at_once(const Element& elements, const void* origin) {
+    std::byte* place = place_of(elements);
+    if (!place || !origin || origin == MPI_IN_PLACE || !elements.type->plain) return false;
+    copy_run(place, static_cast<const std::byte*>(origin),
+             static_cast<size_t>(elements.count * elements.type->size()));
+    return stored_ = true;
+}
+
+bool Window::get_at_once(const Element& elements, void* result) {
+    std::byte* place = place_of(elements);
+    if (!place || !result || result == MPI_IN_PLACE || !elements.type->plain) return false;
+    copy_run(static_cast<std::byte*>(result), place,
+             static_cast<size_t>(elements.count * elements.type->size()));
+    return true;
+}
+
 bool Window::add_at_once(const Element& elements, const pomona::Operation* operation,
                          const void* origin) {
     std::byte* place = place_of(elements);

@@ -274,14 +274,10 @@ template <class Chosen> RmaError Window::flush_chosen(bool local, Chosen chosen,
     return take_error();
 }
 
-// Where everything was done directly. A program may poll memory by such flushes: others' commands
-// come in now and then.
+// Where everything was done directly.
 RmaError Window::flush_quietly() {
-    constexpr uint32_t turn_every = 16;
-    if (std::exchange(stored_, false)) std::atomic_thread_fence(std::memory_order_seq_cst);
-    // What was got comes before what will be.
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (++quiet_flushes_ % turn_every == 0) engine().test_turn();
+    pass_stores();
+    if (++quiet_flushes_ % kTurnEvery == 0) engine().test_turn();
     return take_error();
 }
 

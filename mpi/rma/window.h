@@ -112,6 +112,8 @@ public:
     RmaError lock_all(int assert);
     RmaError unlock_all();
     RmaError flush(int rank, bool local);
+    // Where everything was done directly: MPI_Win_flush is over by this. False: it is not.
+    bool flush_at_once(int rank);
     RmaError flush_all(bool local);
     RmaError post(const Group& group);
     RmaError start(const Group& group, int assert);
@@ -122,15 +124,17 @@ public:
 
     // ---- operations
     RmaError access(const RmaAccess& access);
-    // MPI_Accumulate, MPI_Fetch_and_op and MPI_Compare_and_swap of elements in memory that is
-    // mapped here, as far as the arguments are plainly right. False: nothing has happened. Types
-    // and operations as resolved, perhaps null.
+    // MPI_Put, MPI_Get, MPI_Accumulate, MPI_Fetch_and_op and MPI_Compare_and_swap of elements in
+    // memory that is mapped here, as far as the arguments are plainly right. False: nothing has
+    // happened. Types and operations as resolved, perhaps null.
     struct Element {
         int target;
         MPI_Aint displacement;
         const Datatype* type;
         MPI_Count count = 1;
     };
+    bool put_at_once(const Element& elements, const void* origin);
+    bool get_at_once(const Element& elements, void* result);
     bool add_at_once(const Element& elements, const pomona::Operation* operation,
                      const void* origin);
     bool fetch_at_once(const Element& element, const pomona::Operation* operation,
@@ -226,6 +230,9 @@ private:
     Target& target(int rank) { return targets_[static_cast<size_t>(rank)]; }
     Channel& channel(int rank) { return *channels_[static_cast<size_t>(rank)]; }
     bool nothing_waits() const { return !check && pending_ == 0 && !engine_.threaded(); }
+    // A program may poll memory by flushes that have nothing to wait for: each of so many lets
+    // others' commands in.
+    static constexpr uint32_t kTurnEvery = 16;
     RmaError flush_quietly();
     template <class Chosen>
     RmaError flush_chosen(bool local, Chosen chosen, Need need = Need::answer);
@@ -241,6 +248,11 @@ private:
     void describe(Waiting& out, Need need, const std::function<bool(int)>& chosen) const;
     void describe_lock(Waiting& out, int rank);
     RmaError take_error() { return std::exchange(error_, {}); }
+    // What was stored directly is seen by everybody; what was got comes before what will be.
+    void pass_stores() {
+        if (std::exchange(stored_, false)) std::atomic_thread_fence(std::memory_order_seq_cst);
+        std::atomic_thread_fence(std::memory_order_acquire);
+    }
 
     // origin.cc
     void order(RmaKind kind, int target, bool exclusive);
@@ -311,5 +323,16 @@ private:
     std::vector<Waiter> lock_waiters_;                // first come, first served
     std::vector<std::pair<int, bool>> lock_holders_;  // source, exclusive
 };
+
+inline bool Window::flush_at_once(int rank) {
+    if (rank < 0 || rank >= comm_->size()) return false;
+    const Target& there = target(rank);
+    if ((there.lock == Lock::none && !locked_all_) || there.dirty || !nothing_waits() || error_ ||
+        quiet_flushes_ % kTurnEvery == kTurnEvery - 1)
+        return false;
+    ++quiet_flushes_;
+    pass_stores();
+    return true;
+}
 
 }  // namespace pomona

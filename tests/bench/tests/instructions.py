@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """instructions.py: a guard on the length of the short paths, in instructions, not in time.
 
-Goal: sends, receives, a window of receives and small collectives must not grow unnoticed; times are
-too noisy for that. Method: rank 1 of bench_paths runs under valgrind's
+Goal: sends, receives, a window of receives, small collectives and accesses to windows must not grow
+unnoticed; times are too noisy for that. Method: rank 1 of bench_paths runs under valgrind's
 callgrind, which counts only inside the function in question; the count of 50 calls is subtracted
 from that of 250, so that first calls (connections, schedules) do not show. What rank 0's delays
 add is not the path's: where a count is too high the least of several counts. Compared with the
@@ -26,7 +26,8 @@ PATHS = {"send": ["MPI_Send"], "isend": ["MPI_Isend", "MPI_Wait"], "recv": ["MPI
          "window": ["MPI_Irecv", "MPI_Waitall"],  # 16 receives
          "bcast": ["MPI_Bcast"], "reduce": ["MPI_Reduce"],
          "allreduce": ["MPI_Iallreduce", "MPI_Wait"], "allgather": ["MPI_Iallgather", "MPI_Wait"],
-         "barrier": ["MPI_Ibarrier", "MPI_Wait"]}
+         "barrier": ["MPI_Ibarrier", "MPI_Wait"],
+         "put": ["MPI_Put", "MPI_Win_flush"], "accumulate": ["MPI_Accumulate", "MPI_Win_flush"]}
 FEW, MANY = 50, 250
 TRIES = 4
 ALLOWED = 1.01

@@ -138,22 +138,49 @@ static void mutual_path(int rank, enum Mutual which) {
     else await_peer();
 }
 
+/* In a window of the other rank, which does nothing. */
+static MPI_Win window;
+static double* memory;
+static void open_window(void) {
+    MPI_Win_allocate(sizeof(double), sizeof(double), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+    *memory = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, window);
+}
+static void access_path(int rank, int adds) {
+    double value = 1;
+    if (rank == 0) return;
+    if (adds) MPI_Accumulate(&value, 1, MPI_DOUBLE, 0, 0, 1, MPI_DOUBLE, MPI_SUM, window);
+    else MPI_Put(&value, 1, MPI_DOUBLE, 0, 0, 1, MPI_DOUBLE, window);
+    MPI_Win_flush(0, window);
+}
+static void close_window(int rank, double expected) {
+    MPI_Win_unlock_all(window);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0 && *memory != expected) MPI_Abort(MPI_COMM_WORLD, 3);
+    MPI_Win_free(&window);
+}
+
 int main(int argc, char** argv) {
     int rank, size, i, times = argc > 3 ? atoi(argv[2]) : 0;
     const char* path = argc > 3 ? argv[1] : "";
+    const int adds = !strcmp(path, "accumulate"), accesses = adds || !strcmp(path, "put");
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size != 2 || times < 1) {
         fprintf(stderr,
                 "usage: mpirun -n 2 bench_paths "
-                "send|isend|recv|window|bcast|reduce|allreduce|allgather|barrier TIMES FOLDER\n");
+                "send|isend|recv|window|bcast|reduce|allreduce|allgather|barrier|put|accumulate "
+                "TIMES FOLDER\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     open_pipes(argv[3], rank);
     MPI_Barrier(MPI_COMM_WORLD); /* with it small collectives begin to use the board */
+    if (accesses) open_window();
     for (i = 0; i < times; ++i) {
-        if (!strcmp(path, "send")) send_path(rank);
+        if (accesses) access_path(rank, adds);
+        else if (!strcmp(path, "send")) send_path(rank);
         else if (!strcmp(path, "isend")) isend_path(rank);
         else if (!strcmp(path, "recv")) recv_path(rank);
         else if (!strcmp(path, "window")) window_path(rank);
@@ -163,6 +190,7 @@ int main(int argc, char** argv) {
         else if (!strcmp(path, "barrier")) mutual_path(rank, BARRIER);
         else mutual_path(rank, ALLREDUCE);
     }
+    if (accesses) close_window(rank, adds ? times : 1);
     MPI_Finalize();
     return 0;
 }
