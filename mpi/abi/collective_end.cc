@@ -57,19 +57,6 @@ static bool make_board_when_long(CollectivePlan& plan) {
     return true;
 }
 
-// Until all members know whether there is one; of use to what is kept for calls to come. Returns
-// the error if that could not be found out.
-static Outcome await_board(CollectivePlan& plan) {
-    make_board(plan);
-    CollectiveState& state = collective_state(*plan.comm);
-    if (!state.making) return {};
-    state.making_failed = {};
-    plan.comm->process.engine.wait_until(
-        Described{[&] { return state.making == nullptr; },
-                  [&](Waiting& out) { state.describe_making(out); }});
-    return state.making_failed;
-}
-
 // Errors of steps know the other rank by its number in the job.
 static int fail_member(const char* f, Communicator* comm, const Outcome& failed) {
     std::string sentence = failed.reason ? failed.reason : "The operation failed";
@@ -119,7 +106,8 @@ int BlockingCall::finish(CollectivePlan& plan, const void* input, void* result) 
     void* bound_result = plan.result;
     const CallLists* lists = comm_ ? lists_ : nullptr;
     comm_ = plan.comm;
-    Outcome made = await_board(plan);
+    make_board(plan);
+    Outcome made = collective_state(*comm_).await_board();
     if (__builtin_expect(made.error != MPI_SUCCESS, 0)) return fail_member(f_, comm_, made);
     RepeatedCall* call = keep_call(plan, key_, lists, input, result);
     if (!call) return finish_blocking(f_, plan);

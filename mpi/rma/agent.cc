@@ -151,6 +151,7 @@ void Window::execute(Channel& channel) {
     case RmaKind::flush:
         reply_status(channel.source, command.reply_tag, std::exchange(channel.status, 0));
         return;
+    case RmaKind::wake: ++wakes_; return engine().notify();
     case RmaKind::holders: {
         LockQueue queue = before(channel.source);
         std::vector<std::byte> bytes(sizeof queue);

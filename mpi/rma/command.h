@@ -27,6 +27,7 @@ enum class RmaKind : uint8_t {
     post,
     complete,  // synchronisation
     holders,   // who has the lock
+    wake,      // of a shared window: the receiver is next in line for a lock
     count_
 };
 

@@ -1,7 +1,8 @@
 // mpi/rma/window.cc: making and freeing windows, their memory, and the three kinds of epochs
 // (MPI 5.0, section 12.5).
-// Fence: flush what was sent, then a barrier. Post-start-complete-wait: counted messages. Locks: a
-// queue at the target (agent.cc); unlocking is flushing and giving back in one command.
+// Fence: flush what was sent, then a barrier. Post-start-complete-wait: counted messages. Locks: of
+// shared windows in their memory (epoch_lock.h), of others a queue at the target (agent.cc), where
+// unlocking is flushing and giving back in one command.
 #include "mpi/rma/window.h"
 
 #include "btl/base/messages.h"
@@ -11,6 +12,7 @@
 #include "mpi/runtime/consensus.h"
 #include "mpi/runtime/life.h"
 #include "mpi/runtime/process.h"
+#include "mpi/runtime/repeated_call.h"
 
 #include <algorithm>
 #include <array>
@@ -42,8 +44,19 @@ static size_t round_up(size_t value, size_t to) { return (value + to - 1) / to *
 // Architectures Optimization Reference Manual).
 static constexpr size_t kPartAlignment = 4096;
 
+// How often a member in line for a lock looks whether those before it are alive.
+static constexpr Nanoseconds kLookAtHolders = 50'000'000;
+
+// Of accumulations, and of epochs.
 SharedLock* Window::shared_lock(int rank) {
     return reinterpret_cast<SharedLock*>(segment_.data()) + rank;
+}
+
+EpochLock Window::epoch_lock(int rank) const {
+    int members = comm_->size();
+    auto before = sizeof(SharedLock) * static_cast<size_t>(members) +
+                  EpochLock::bytes(members) * static_cast<size_t>(rank);
+    return {segment_.data() + before, members};
 }
 
 bool Window::process_has_ended(int member) const {
@@ -64,9 +77,10 @@ static SegmentName new_segment_name(Process& process) {
     return name;
 }
 
-// One segment for all: locks, then the parts by rank.
+// One segment for all: locks of both kinds, then the parts by rank.
 int Window::share_memory(bool contiguous, const char** reason) {
-    size_t total = round_up(sizeof(SharedLock) * parts_.size(), kPartAlignment);
+    size_t locks = sizeof(SharedLock) + EpochLock::bytes(comm_->size());
+    size_t total = round_up(locks * parts_.size(), kPartAlignment);
     std::vector<size_t> offsets;
     for (const Part& each : parts_) {
         offsets.push_back(total);
@@ -192,6 +206,11 @@ RmaError Window::free() {
     RmaError result = flush_chosen(false, [](int) { return true; });
     // Nobody sends a command after this.
     int error = run_barrier(*comm_);
+    // Words that it is next in a line, which it had found out itself, may be on their way still.
+    if (!error && shared_) {
+        auto& sent = epoch_lock(comm_->rank()).wakes();
+        engine().wait_until([&] { return wakes_ == sent.load(std::memory_order_acquire); });
+    }
     if (error) {
         if (!result) result = {error, why_unfinished(error)};
         // Others may go on for a while: nothing here answers them any more.
@@ -303,9 +322,7 @@ RmaError Window::flush_all(bool local) {
         locked_all_ || std::any_of(targets_.begin(), targets_.end(),
                                    [](const Target& each) { return each.lock != Lock::none; });
     if (!locked) return {MPI_ERR_RMA_SYNC, "no target is locked"};
-    if (nothing_waits() && std::none_of(targets_.begin(), targets_.end(),
-                                        [](const Target& each) { return each.dirty; }))
-        return flush_quietly();
+    if (nothing_waits() && nothing_sent()) return flush_quietly();
     RmaError result = flush_chosen(local, [](int) { return true; });
     checked_complete(local, [](int) { return true; });
     return result;
@@ -316,20 +333,76 @@ RmaError Window::flush_all(bool local) {
 RmaError Window::fence(int assert) {
     if (locked_all_ || started_ || posted_)
         return {MPI_ERR_RMA_SYNC, "an epoch of another kind is open"};
-    RmaError result = flush_chosen(false, [](int) { return true; });
+    // What was stored directly others see by the barrier.
+    RmaError result = nothing_waits() && nothing_sent()
+                          ? take_error()
+                          : flush_chosen(false, [](int) { return true; });
+    stored_ = false;
     if (__builtin_expect(check != nullptr, 0)) {
         RmaError conflict = check->compare();
         if (!result) result = conflict;
         checked_complete(false, [](int) { return true; });
     }
-    int error = run_barrier(*comm_);
+    std::atomic_thread_fence(std::memory_order_release);
+    int error = run_barrier_again(*comm_);
     if (error && !result) result = {error, why_unfinished(error)};
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_acquire);
     fence_open_ = (assert& MPI_MODE_NOSUCCEED) == 0;
     return result;
 }
 
 // ---- locks
+
+// Of a shared window: nobody but those who want the same part is needed for its lock. False: others
+// are before this one.
+bool Window::take_shared(int rank, bool exclusive) {
+    return epoch_lock(rank).take(comm_->rank(), exclusive,
+                                 [this](int member) { return process_has_ended(member); });
+}
+
+void Window::wait_in_lines(std::vector<int> ranks) {
+    const int own = comm_->rank();
+    Nanoseconds looked = RealClock().now();
+    auto over = [&] {
+        std::erase_if(ranks, [&](int rank) { return epoch_lock(rank).take_in_line(own); });
+        if (ranks.empty()) return true;
+        // Those that have ended give nothing back. To find out takes system calls.
+        Nanoseconds now = RealClock().now();
+        if (now - looked < kLookAtHolders) return false;
+        looked = now;
+        for (int rank : ranks) {
+            EpochLock lock = epoch_lock(rank);
+            for (int member : lock.before(own))
+                if (process_has_ended(member)) lock.forget(member);
+        }
+        return false;
+    };
+    engine().wait_until(Described{over, [&](Waiting& out) {
+                                      describe(out, Need::unlock, [](int) { return false; });
+                                      out.detail = "memory of " + ranks_text(ranks);
+                                      std::vector<int> holders;
+                                      for (int rank : ranks)
+                                          for (int each : epoch_lock(rank).before(own))
+                                              holders.push_back(each);
+                                      out.releases = holders.empty();
+                                      for (int each : holders)
+                                          out.await(comm_->peers[static_cast<size_t>(each)]->rank,
+                                                    Need::unlock);
+                                  }});
+}
+
+// Gives back a lock of a shared window. Whoever is next may sleep.
+void Window::give_shared(int rank) {
+    EpochLock lock = epoch_lock(rank);
+    lock.give(comm_->rank());
+    std::vector<int> next = lock.next();
+    if (__builtin_expect(next.empty(), 1)) return;
+    Engine::Hold hold(engine());
+    for (int member : next) {
+        epoch_lock(member).wakes().fetch_add(1, std::memory_order_release);
+        order(RmaKind::wake, member, false);
+    }
+}
 
 RmaError Window::lock(int type, int rank, int assert) {
     if (locked_all_ || target(rank).lock != Lock::none)
@@ -339,6 +412,12 @@ RmaError Window::lock(int type, int rank, int assert) {
     if (assert & MPI_MODE_NOCHECK) {
         target(rank).lock = Lock::unchecked;
         return {};
+    }
+    if (shared_) {
+        if (channel(rank).closed) return {MPIX_ERR_PROC_FAILED, "the target has ended"};
+        if (!take_shared(rank, type == MPI_LOCK_EXCLUSIVE)) wait_in_lines({rank});
+        target(rank).lock = Lock::granted;
+        return flush_quietly();
     }
     {
         Engine::Hold hold(engine());
@@ -359,7 +438,12 @@ RmaError Window::lock_all(int assert) {
             return {MPI_ERR_RMA_SYNC, "one of the targets is locked already"};
     fence_open_ = false;
     bool checked = (assert& MPI_MODE_NOCHECK) == 0;
-    if (checked) {
+    if (checked && shared_) {
+        std::vector<int> awaited;
+        for (int rank = 0; rank < members; ++rank)
+            if (!take_shared(rank, false)) awaited.push_back(rank);
+        if (!awaited.empty()) wait_in_lines(std::move(awaited));
+    } else if (checked) {
         Engine::Hold hold(engine());
         for (int rank = 0; rank < members; ++rank) {
             target(rank).known = 0;
@@ -374,8 +458,20 @@ RmaError Window::lock_all(int assert) {
     return {};
 }
 
+RmaError Window::end_shared_locks(int first, int last) {
+    auto chosen = [=](int each) { return each >= first && each < last; };
+    RmaError result;
+    if (!nothing_waits() || !nothing_sent()) result = flush_chosen(false, chosen);
+    for (int rank = first; rank < last; ++rank)
+        if (std::exchange(target(rank).lock, Lock::none) == Lock::granted) give_shared(rank);
+    checked_complete(false, chosen);
+    RmaError quiet = flush_quietly();
+    return result ? result : quiet;
+}
+
 // Gives back the locks of [first, last); the answers tell that everything before has been done.
 RmaError Window::end_locks(int first, int last) {
+    if (shared_) return end_shared_locks(first, last);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     {
         Engine::Hold hold(engine());

@@ -14,8 +14,10 @@
 #include "mpi/object/operation.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/rma/command.h"
+#include "mpi/rma/epoch_lock.h"
 #include "mpi/rma/shared_lock.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -222,6 +224,7 @@ private:
     int make_memory(const Options& options, const char** reason);
     int share_memory(bool contiguous, const char** reason);
     SharedLock* shared_lock(int rank);
+    EpochLock epoch_lock(int rank) const;
     bool process_has_ended(int member) const;
     bool may_access(int rank) const {
         const Target& there = targets_[static_cast<size_t>(rank)];
@@ -229,6 +232,10 @@ private:
     }
     Target& target(int rank) { return targets_[static_cast<size_t>(rank)]; }
     Channel& channel(int rank) { return *channels_[static_cast<size_t>(rank)]; }
+    bool nothing_sent() const {  // since the last flush
+        return std::none_of(targets_.begin(), targets_.end(),
+                            [](const Target& each) { return each.dirty; });
+    }
     bool nothing_waits() const { return !check && pending_ == 0 && !engine_.threaded(); }
     // A program may poll memory by flushes that have nothing to wait for: each of so many lets
     // others' commands in.
@@ -236,7 +243,11 @@ private:
     RmaError flush_quietly();
     template <class Chosen>
     RmaError flush_chosen(bool local, Chosen chosen, Need need = Need::answer);
+    bool take_shared(int rank, bool exclusive);
+    void give_shared(int rank);
+    void wait_in_lines(std::vector<int> ranks);
     RmaError end_locks(int first, int last);
+    RmaError end_shared_locks(int first, int last);
     template <class Chosen> void checked_complete(bool local, Chosen chosen);
     bool completes_are_in();
     // What MPI_Win_wait and MPI_Win_test look for.
@@ -314,6 +325,7 @@ private:
     int next_reply_ = 2;
     bool stored_ = false;         // directly, since the last flush
     uint32_t quiet_flushes_ = 0;  // that had nothing to wait for
+    uint32_t wakes_ = 0;          // words that it is next in line for a lock
     bool fence_open_ = false, locked_all_ = false, started_ = false, posted_ = false;
     RmaError error_;
 

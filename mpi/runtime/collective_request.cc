@@ -441,12 +441,15 @@ static int run_bytes(coll::Collective collective, Communicator& comm, size_t byt
     return run_collective(plan_bytes(collective, comm, bytes, root, input, result), failed);
 }
 
+CollectivePlan plan_barrier(Communicator& comm) {
+    return plan_bytes(coll::Collective::barrier, comm, 0, 0, nullptr, nullptr);
+}
 CollectiveRequest* start_barrier(Communicator& comm) {
-    return start_collective(plan_bytes(coll::Collective::barrier, comm, 0, 0, nullptr, nullptr),
-                            false);
+    return start_collective(plan_barrier(comm), false);
 }
 int run_barrier(Communicator& comm) {
-    return run_bytes(coll::Collective::barrier, comm, 0, 0, nullptr, nullptr);
+    Outcome failed;
+    return run_collective(plan_barrier(comm), failed);
 }
 int run_bcast(Communicator& comm, void* data, size_t bytes, int root) {
     if (bytes == 0) return MPI_SUCCESS;

@@ -191,6 +191,8 @@ Error why_ended(const Communicator& comm);
 
 // Runs a plan to its end. An MPI error class, with all that is known of it in `failed`.
 int run_collective(CollectivePlan&& plan, Outcome& failed);
+// Of the library's own barriers.
+CollectivePlan plan_barrier(Communicator& comm);
 // Starts (or, persistent, only prepares) a plan; the request has one reference for the caller.
 CollectiveRequest* start_collective(CollectivePlan&& plan, bool persistent);
 

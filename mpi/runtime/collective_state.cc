@@ -95,10 +95,10 @@ coll::WatchedGroup* CollectiveState::watched_by_messages() {
     return watched_.get();
 }
 
-void CollectiveState::make_board(const coll::Shape& cause) {
+void CollectiveState::make_board(const coll::Shape& cause, int strips_most) {
     if (board_begun_) return;
     board_begun_ = true;
-    making = BoardMaking::prepare(comm, comm.collective_context(), *this, cause);
+    making = BoardMaking::prepare(comm, comm.collective_context(), *this, cause, strips_most);
     if (!making) return;
     for (RepeatedCall& call : repeated) {
         // Made anew when all know: some members would call it before that, others after.
@@ -106,6 +106,14 @@ void CollectiveState::make_board(const coll::Shape& cause) {
         call.request.reset();
     }
     making.load()->start();
+}
+
+Outcome CollectiveState::await_board() {
+    if (!making) return {};
+    making_failed = {};
+    comm.process.engine.wait_until(
+        Described{[&] { return making == nullptr; }, [&](Waiting& out) { describe_making(out); }});
+    return making_failed;
 }
 
 void CollectiveState::board_made(bool agreed, std::unique_ptr<Board> made, const Error* error) {

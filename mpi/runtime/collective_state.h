@@ -19,8 +19,11 @@ struct CollectiveState final : BoardOwner {
 
     // Begins to make the board where all members can have one; a collective operation, which all
     // members call between the same two of theirs. Only the first call does something. With the
-    // engine held. `cause`: for that collective.
-    void make_board(const coll::Shape& cause);
+    // engine held. `cause`: for that collective; `strips_most`: see BoardMaking::prepare().
+    void make_board(const coll::Shape& cause, int strips_most = kBoardStrips);
+    // Waits until all members know whether there is one; of use to what is kept for calls to come.
+    // Returns the error if that could not be found out.
+    Outcome await_board();
     bool board_begun() const { return board_begun_; }
     // Long blocking calls of bcast and reduce without a board, with this one.
     int count_rooted() { return ++rooted_; }

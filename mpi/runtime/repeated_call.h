@@ -94,4 +94,9 @@ bool begin_call(RepeatedCall& call, const void* input, void* result);
 // Waits for the end. An MPI error class, with all that is known of it in `failed`.
 int finish_call(RepeatedCall& call, Outcome& failed);
 
+// A barrier within the library that is likely to come again, as MPI_Barrier goes: prepared, and by
+// a board where one is to be had (while half of the process's strips are free: MPI_Win_fence makes
+// many windows' boards). An MPI error class.
+int run_barrier_again(Communicator& comm);
+
 }  // namespace pomona

@@ -2,8 +2,8 @@
 //
 // Method, the same for every library:
 // - Every measurement warms up first, and the number of samples follows from a trial on rank 0.
-// - Ping-pong and windows: batches of at least 20 us, timed on rank 0, so that reading the clock
-//   (about 20 ns) does not show; a sample is a batch's mean. p50 and p99 are over batches.
+// - Ping-pong, windows and accesses: batches of at least 20 us, timed on rank 0, so that reading
+//   the clock (about 20 ns) does not show; a sample is a batch's mean. p50 and p99 are over batches.
 // - Collectives: the ranks line up by messages, clock, call, clock, on every rank; a sample is the
 //   maximum over ranks of one call's time. --back-to-back leaves the line-up out and times batches
 //   of calls of at least 1 ms, as IMB does: longer, because ranks that share cores run one after the other.
@@ -64,6 +64,7 @@ struct Case {
 
 std::vector<Case> point_to_point_cases();
 std::vector<Case> collective_cases();
+std::vector<Case> one_sided_cases();
 std::vector<Case> overlap_cases();
 std::vector<Case> system_cases();
 

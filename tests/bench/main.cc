@@ -35,7 +35,8 @@ struct Invocation {
 
 std::vector<Case> all_cases() {
     std::vector<Case> out;
-    for (auto make : {point_to_point_cases, collective_cases, overlap_cases, system_cases})
+    for (auto make :
+         {point_to_point_cases, collective_cases, one_sided_cases, overlap_cases, system_cases})
         for (Case& c : make()) out.push_back(std::move(c));
     return out;
 }
@@ -95,7 +96,8 @@ std::optional<int> parse(int argc, char** argv, Invocation* out) {
     app.add_option("-t,--time", o.seconds, "seconds per case and size")
         ->check(CLI::Range(0.0, 3600.0))
         ->capture_default_str();
-    app.add_option("-w,--window", o.window, "messages in flight: bandwidth, message-rate")
+    app.add_option("-w,--window", o.window,
+                   "messages or accesses in flight: the bandwidths, message-rate")
         ->check(CLI::Range(1, 4096))
         ->capture_default_str();
     app.add_option("--type", o.type, "element type of collectives")

@@ -60,6 +60,15 @@ TCP_LEAST = 1.0
 INTERRUPTED = "interrupted: the tables show what had been measured"
 COLLECTIVES = ("allreduce", "bcast", "allgather", "reduce_scatter", "reduce", "alltoall")
 GOAL_FOUR = ("allreduce", "bcast", "allgather", "reduce_scatter")
+# Case, unit, sizes and metric of accesses to another rank's window.
+ACCESSES = (("put", "with its flush, us", "8:1M", "p50_us"), ("get", "with its flush, us", "8:1M", "p50_us"),
+            ("accumulate", "with its flush, us", "8:1M", "p50_us"),
+            ("fetch-and-op", "with its flush, us", None, "p50_us"),
+            ("compare-and-swap", "with its flush, us", None, "p50_us"),
+            ("lock", "exclusive, a put of 8 B, unlock, us", None, "p50_us"),
+            ("put-bandwidth", "GB/s", "8:1M", "algorithm_gbs"),
+            ("get-bandwidth", "GB/s", "8:1M", "algorithm_gbs"),
+            ("fence", "both put, us", "8:1M", "p50_us"))
 
 
 def ranks_groups(numbers):
@@ -106,6 +115,9 @@ def all_groups():
         shm.append(Group(f"allreduce{way}, 8 ranks", "allreduce", "us", ranks=8, sizes="8:8",
                          limit=limit, goal=Goal(None, 1.0), options=options,
                          tags=("shm", "collectives", "eight")))
+    shm += [Group(f"{case} in a window", case, unit, sizes=sizes, metric=metric,
+                  less_is_better=metric == "p50_us", goal=Goal(None, 1.0), tags=("shm", "one-sided"))
+            for case, unit, sizes, metric in ACCESSES]
     tcp = [
         Group("tcp latency, loopback", "latency", "half round trip, us", sizes="8:4K",
               transport="tcp", limit="tcp-latency", goal=Goal(None, 1.0), tags=("tcp",),

@@ -124,10 +124,14 @@ LATE = [
     ("win_fence", 2, "MPI_Win_fence", "", "", [1]),
     ("win_start", 2, "MPI_Win_start", "", "", [1]),
     ("win_lock", 2, "MPI_Win_lock", "a window", "memory of rank 1", [1]),
+    ("win_lock_created", 2, "MPI_Win_lock", "a window", "memory of rank 1", [1]),
     ("win_flush", 2, "MPI_Win_flush", "a window", "", [1]),
     ("win_wait", 2, "MPI_Win_wait", "a window", "", [1]),
     ("finalize", 2, "MPI_Finalize", "MPI_COMM_WORLD", "", [1]),
 ]
+
+# Memory of windows that ranks of one machine do not share.
+BY_MESSAGES = ["--set", "rma_shared=0"]
 
 # What is missing of rank 1.
 NEEDS = {
@@ -136,7 +140,8 @@ NEEDS = {
     "ssend": "has not received it",
     "win_start": "has not called MPI_Win_post",
     "win_wait": "has not called MPI_Win_complete",
-    "win_lock": "has not granted its lock, which somebody else may hold",
+    "win_lock": "holds the lock, or is before it",
+    "win_lock_created": "has not granted its lock, which somebody else may hold",
     "win_flush": "has not answered",
 }
 
@@ -400,8 +405,8 @@ class Ports(unittest.TestCase):
 
 
 class Deadlocks(unittest.TestCase):
-    def look_at(self, transport, ranks, how, cycle, sentence, warns=True):
-        job = Job(ranks, how, transport)
+    def look_at(self, transport, ranks, how, cycle, sentence, *options, warns=True):
+        job = Job(ranks, how, transport, *options)
         self.addCleanup(job.kill)
         if warns:
             job.await_line(r"pomona \d@\S+ mpi: .* has waited for")
@@ -466,27 +471,30 @@ class Deadlocks(unittest.TestCase):
                          "rank 2 in MPI_Recv on MPI_COMM_WORLD for rank 0")
 
 
+    # Locks of memory that is shared are found there; others are asked for.
     def test_locks_in_opposite_orders(self):
         for transport in TRANSPORTS:
-            self.look_at(transport, 2, "lock_orders", [0, 1],
-                         "ranks 0 and 1 wait for each other: "
-                         "rank 0 in MPI_Win_lock on the lower table for rank 1 to unlock it, "
-                         "rank 1 in MPI_Win_lock on the upper table for rank 0 to unlock it")
+            for options in ([], BY_MESSAGES):
+                self.look_at(transport, 2, "lock_orders", [0, 1],
+                             "ranks 0 and 1 wait for each other: "
+                             "rank 0 in MPI_Win_lock on the lower table for rank 1 to unlock it, "
+                             "rank 1 in MPI_Win_lock on the upper table for rank 0 to unlock it", *options)
 
     def test_the_holder_of_a_lock_waits(self):
-        for transport in TRANSPORTS:
-            self.look_at(transport, 2, "lock_all", [0, 1],
+        for options in ([], BY_MESSAGES):
+            self.look_at("shm", 2, "lock_all", [0, 1],
                          "ranks 0 and 1 wait for each other: "
                          "rank 0 in MPI_Win_lock_all on the upper table for rank 1 to unlock it, "
-                         "rank 1 in MPI_Recv on MPI_COMM_WORLD for rank 0")
+                         "rank 1 in MPI_Recv on MPI_COMM_WORLD for rank 0", *options)
 
     # Rank 2 shares the lock with rank 0, but rank 1 has asked before it.
     def test_before_one_in_the_line_for_a_lock(self):
-        self.look_at("shm", 3, "lock_line", [0, 2, 1],
-                     "ranks 0, 1 and 2 wait for each other: "
-                     "rank 0 in MPI_Recv on MPI_COMM_WORLD for rank 2, "
-                     "rank 2 in MPI_Win_lock on the upper table for rank 1 to unlock it, "
-                     "rank 1 in MPI_Win_lock on the upper table for rank 0 to unlock it")
+        for options in ([], BY_MESSAGES):
+            self.look_at("shm", 3, "lock_line", [0, 2, 1],
+                         "ranks 0, 1 and 2 wait for each other: "
+                         "rank 0 in MPI_Recv on MPI_COMM_WORLD for rank 2, "
+                         "rank 2 in MPI_Win_lock on the upper table for rank 1 to unlock it, "
+                         "rank 1 in MPI_Win_lock on the upper table for rank 0 to unlock it", *options)
 
     def test_a_lock_that_is_given_back_late(self):
         job = Job(3, "lock_late", "shm")

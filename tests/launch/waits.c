@@ -128,7 +128,7 @@ static void one_sided(const char* how) {
     MPI_Win window;
     MPI_Group world, others;
     int own = 0;
-    if (strcmp(how, "win_flush") == 0)
+    if (strcmp(how, "win_flush") == 0 || strcmp(how, "win_lock_created") == 0)
         MPI_Win_create(&own, sizeof own, sizeof own, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
     else
         MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
@@ -139,7 +139,7 @@ static void one_sided(const char* how) {
         if (rank == 1) stay_away();
         MPI_Win_fence(0, window);
         MPI_Win_fence(0, window);
-    } else if (strcmp(how, "win_lock") == 0) {  // rank 1 holds it
+    } else if (strncmp(how, "win_lock", 8) == 0) {  // rank 1 holds it
         if (rank == 0) MPI_Barrier(MPI_COMM_WORLD);
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, window);
         if (rank == 1) MPI_Barrier(MPI_COMM_WORLD), stay_away();

@@ -4,6 +4,8 @@
  */
 #include "check.h"
 
+#include <unistd.h>
+
 enum { rounds = 200 };
 
 static void exclusive(MPI_Win win, long* memory) {
@@ -117,6 +119,38 @@ static void requests(MPI_Win win) {
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
+/* The target is not in MPI: memory that it shares needs nobody else for a lock, puts and sums. */
+static void away(void) {
+#ifdef MPI_ABI_VERSION
+    MPI_Comm node;
+    MPI_Win win;
+    int node_rank, node_size, looks, i, enough;
+    volatile long* memory;
+    long one = 1;
+    enum { sums = 50 };
+    context("away");
+    CHECK_OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+    CHECK_OK(MPI_Comm_rank(node, &node_rank));
+    CHECK_OK(MPI_Comm_size(node, &node_size));
+    CHECK_OK(MPI_Win_allocate_shared(sizeof(long), sizeof(long), MPI_INFO_NULL, node, &memory, &win));
+    *memory = 0;
+    CHECK_OK(MPI_Barrier(node));
+    if (node_rank == 0) {
+        enough = sums * (node_size - 1);
+        for (looks = 0; looks < 60000 && *memory != enough; ++looks) usleep(1000);
+        CHECK_EQ((long)enough, *memory);
+    } else {
+        for (i = 0; i < sums; ++i) {
+            CHECK_OK(MPI_Win_lock(i % 2 ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, 0, 0, win));
+            CHECK_OK(MPI_Accumulate(&one, 1, MPI_LONG, 0, 0, 1, MPI_LONG, MPI_SUM, win));
+            CHECK_OK(MPI_Win_unlock(0, win));
+        }
+    }
+    CHECK_OK(MPI_Win_free(&win));
+    CHECK_OK(MPI_Comm_free(&node));
+#endif
+}
+
 int main(int argc, char** argv) {
     enum { longs = 60000 };
     MPI_Win win;
@@ -141,5 +175,6 @@ int main(int argc, char** argv) {
         CHECK_OK(MPI_Win_free(&win));
         if (kind == 0) free(memory);
     }
+    away();
     return finish();
 }
