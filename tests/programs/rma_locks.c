@@ -119,9 +119,10 @@ static void requests(MPI_Win win) {
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* The target is not in MPI: memory that it shares needs nobody else for a lock, puts and sums. */
+/* The target is not in MPI: memory that it shares needs nobody else for a lock, puts and sums. The
+ * standard does not ask for that (MPI-5.0 section 12.7.3), and MPICH 5.0.2 waits for the target. */
 static void away(void) {
-#ifdef MPI_ABI_VERSION
+    char library[MPI_MAX_LIBRARY_VERSION_STRING];
     MPI_Comm node;
     MPI_Win win;
     int node_rank, node_size, looks, i, enough;
@@ -129,6 +130,8 @@ static void away(void) {
     long one = 1;
     enum { sums = 50 };
     context("away");
+    CHECK_OK(MPI_Get_library_version(library, &looks));
+    if (!strstr(library, "Pomona")) return;
     CHECK_OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
     CHECK_OK(MPI_Comm_rank(node, &node_rank));
     CHECK_OK(MPI_Comm_size(node, &node_size));
@@ -148,7 +151,6 @@ static void away(void) {
     }
     CHECK_OK(MPI_Win_free(&win));
     CHECK_OK(MPI_Comm_free(&node));
-#endif
 }
 
 int main(int argc, char** argv) {
