@@ -100,6 +100,7 @@ public:
         return state != Repeated::unknown;
     }
     int error() const { return error_; }  // what the MPI function returns
+    const char* function() const { return f_; }
     // `input` and `result`: of a v-form, as for repeated().
     int finish(CollectivePlan& plan, const void* input = nullptr, void* result = nullptr);
 
