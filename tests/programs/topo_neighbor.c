@@ -16,32 +16,34 @@ FORMS(Neighbor_alltoall, neighbor_alltoall,
        MPI_Comm comm),
       in, sn, st, out, rn, rt, comm)
 
-/* sources and destinations in the order the communicator reports them. */
-static void exchange(enum form f, MPI_Comm comm, int in_degree, const int* sources, int out_degree,
-                     const int* destinations) {
-    int in[edges_max * n], out[edges_max * n], i, k, bad = 0;
+/* sources and destinations in the order the communicator reports them. Each round has buffers and
+ * values of its own, and the third other places for the v-forms' blocks. */
+static void exchange_once(enum form f, MPI_Comm comm, int in_degree, const int* sources,
+                          int out_degree, const int* destinations, int round) {
+    static int memory[2][edges_max * n + 8];
+    int *in = memory[0] + round % 4, *out = memory[1] + round % 3, i, k, bad = 0;
     int counts_to[edges_max], counts_from[edges_max], at_to[edges_max], at_from[edges_max];
     MPI_Aint bytes_to[edges_max], bytes_from[edges_max];
     MPI_Datatype types[edges_max];
     MPI_Request r;
-    for (i = 0; i < n; ++i) in[i] = element(rank, 0, i);
+    for (i = 0; i < n; ++i) in[i] = element(rank, 0, i + round);
     for (i = 0; i < edges_max * n; ++i) out[i] = -1;
     CHECK_OK(do_neighbor_allgather(f, in, n, MPI_INT, out, n, MPI_INT, comm));
     for (k = 0; k < in_degree; ++k) {
         for (i = 0; i < n; ++i) {
-            int expected = sources[k] == MPI_PROC_NULL ? -1 : element(sources[k], 0, i);
+            int expected = sources[k] == MPI_PROC_NULL ? -1 : element(sources[k], 0, i + round);
             bad += out[k * n + i] != expected;
         }
     }
     CHECK_EQ(0, bad);
     for (k = 0; k < out_degree; ++k) {
-        for (i = 0; i < n; ++i) in[k * n + i] = element(rank, destinations[k], i);
+        for (i = 0; i < n; ++i) in[k * n + i] = element(rank, destinations[k], i + round);
     }
     for (i = 0; i < edges_max * n; ++i) out[i] = -1;
     CHECK_OK(do_neighbor_alltoall(f, in, n, MPI_INT, out, n, MPI_INT, comm));
     for (bad = k = 0; k < in_degree; ++k) {
         for (i = 0; i < n; ++i) {
-            int expected = sources[k] == MPI_PROC_NULL ? -1 : element(sources[k], rank, i);
+            int expected = sources[k] == MPI_PROC_NULL ? -1 : element(sources[k], rank, i + round);
             bad += out[k * n + i] != expected;
         }
     }
@@ -50,13 +52,13 @@ static void exchange(enum form f, MPI_Comm comm, int in_degree, const int* sourc
     for (k = 0; k < edges_max; ++k) types[k] = MPI_INT;
     for (k = 0; k < out_degree; ++k) {
         counts_to[k] = destinations[k] == MPI_PROC_NULL ? 2 : 1 + (rank + destinations[k]) % 3;
-        at_to[k] = (out_degree - 1 - k) * n;
+        at_to[k] = (round == 2 ? k : out_degree - 1 - k) * n;
         bytes_to[k] = at_to[k] * (MPI_Aint)sizeof(int);
-        for (i = 0; i < n; ++i) in[at_to[k] + i] = element(rank, destinations[k], i + 5);
+        for (i = 0; i < n; ++i) in[at_to[k] + i] = element(rank, destinations[k], i + 5 + round);
     }
     for (k = 0; k < in_degree; ++k) {
         counts_from[k] = sources[k] == MPI_PROC_NULL ? 2 : 1 + (rank + sources[k]) % 3;
-        at_from[k] = (in_degree - 1 - k) * n;
+        at_from[k] = (round == 2 ? k : in_degree - 1 - k) * n;
         bytes_from[k] = at_from[k] * (MPI_Aint)sizeof(int);
     }
     for (int wide = 0; wide < 2; ++wide) {
@@ -79,14 +81,14 @@ static void exchange(enum form f, MPI_Comm comm, int in_degree, const int* sourc
         for (bad = k = 0; k < in_degree; ++k) {
             for (i = 0; i < n; ++i) {
                 int there = sources[k] != MPI_PROC_NULL && i < counts_from[k];
-                bad += out[at_from[k] + i] != (there ? element(sources[k], rank, i + 5) : -1);
+                bad += out[at_from[k] + i] != (there ? element(sources[k], rank, i + 5 + round) : -1);
             }
         }
         CHECK_EQ(0, bad);
     }
     /* allgatherv: everyone sends 1 + rank % 3 elements to all its destinations. */
     for (i = 0; i < edges_max * n; ++i) out[i] = -1;
-    for (i = 0; i < n; ++i) in[i] = element(rank, 9, i);
+    for (i = 0; i < n; ++i) in[i] = element(rank, 9, i + round);
     for (k = 0; k < in_degree; ++k) {
         counts_from[k] = sources[k] == MPI_PROC_NULL ? 1 : 1 + sources[k] % 3;
     }
@@ -101,10 +103,18 @@ static void exchange(enum form f, MPI_Comm comm, int in_degree, const int* sourc
     for (bad = k = 0; k < in_degree; ++k) {
         for (i = 0; i < n; ++i) {
             int there = sources[k] != MPI_PROC_NULL && i < counts_from[k];
-            bad += out[at_from[k] + i] != (there ? element(sources[k], 9, i) : -1);
+            bad += out[at_from[k] + i] != (there ? element(sources[k], 9, i + round) : -1);
         }
     }
     CHECK_EQ(0, bad);
+}
+
+/* Blocking calls again and again, as programs do. */
+static void exchange(enum form f, MPI_Comm comm, int in_degree, const int* sources, int out_degree,
+                     const int* destinations) {
+    int round;
+    for (round = 0; round < (f == Blocking ? 6 : 1); ++round)
+        exchange_once(f, comm, in_degree, sources, out_degree, destinations, round);
 }
 
 /* Ranks send to the next and the one after; built from the adjacent and from the general call. */
