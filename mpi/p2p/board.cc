@@ -167,6 +167,13 @@ int Boards::claim(uint64_t context, int most) {
     return index;
 }
 
+bool Boards::tell(int peer) {
+    if (!space_ || !space_->of(peer)) return false;
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with Engine::sleep_armed()
+    if (space_->armed(peer).load(std::memory_order_seq_cst)) space_->wake(peer);
+    return true;
+}
+
 std::unique_ptr<Board> Boards::open(uint64_t context, int rank, const std::vector<Peer*>& members,
                                     const std::vector<int>& strips) {
     std::vector<Board::Member> found;

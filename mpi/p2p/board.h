@@ -46,6 +46,10 @@ public:
     // Gives a strip back of which no board came.
     void disclaim(int strip) { strips_[strip] = {}; }
 
+    // After a store to memory that a wait of the peer's looks at by itself: it sees it before it
+    // sleeps, or is woken. False: the peer cannot be told so. With the engine held.
+    bool tell(int peer);
+
     // Ends what has become possible; true when something has.
     bool poll();
     bool waiting() const { return !waits_.empty(); }

@@ -377,11 +377,10 @@ void Engine::sleep_armed(const LongWait& wait) {
     bool seen = false;
     end_mistake();
     if (idle_work_) idle_work_->work();
-    if (boards.waiting() && armed == transports_.size()) {
-        // Pairs with whoever posts and then looks whether we are armed.
-        std::atomic_thread_fence(std::memory_order_seq_cst);
-        seen = boards.poll();
-    }
+    // Pairs with whoever posts, or stores what the condition looks at, and then looks whether we
+    // are armed.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (boards.waiting() && armed == transports_.size()) seen = boards.poll();
     if (armed == transports_.size() && !seen && !wait.ready(wait.context) && sleeper_) {
         count(counters_.sleeps);
         sleeping_ = true;

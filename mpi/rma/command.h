@@ -27,7 +27,7 @@ enum class RmaKind : uint8_t {
     post,
     complete,  // synchronisation
     holders,   // who has the lock
-    wake,      // of a shared window: the receiver is next in line for a lock
+    wake,      // of a shared window: what the receiver waits for may be in its memory
     count_
 };
 

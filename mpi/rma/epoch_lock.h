@@ -40,13 +40,17 @@ public:
     // What a member that has ended holds or wants is nobody's.
     void forget(int member);
 
-    // How often the member whose part it is has been sent word that it is next somewhere.
+    // Of the member whose part it is: how often it has been sent a message that what it waits for
+    // in this window's memory may have come; and whether it needs one, as another thread than the
+    // one that waits may sleep.
     std::atomic<uint32_t>& wakes() { return head_->wakes; }
+    std::atomic<uint32_t>& by_message() { return head_->by_message; }
 
 private:
     struct Head {
         SharedLock guard;  // whoever takes a place in line
         alignas(128) std::atomic<uint32_t> wakes;
+        std::atomic<uint32_t> by_message;
     };
     // The low bits of a word; above them its place in line, counted from 1.
     enum State : uint64_t { none, wants_shared, wants_exclusive, holds_shared, holds_exclusive };

@@ -1,7 +1,8 @@
 // mpi/rma/window.cc: making and freeing windows, their memory, and the three kinds of epochs
 // (MPI 5.0, section 12.5).
-// Fence: flush what was sent, then a barrier. Post-start-complete-wait: counted messages. Locks: of
-// shared windows in their memory (epoch_lock.h), of others a queue at the target (agent.cc), where
+// Fence: flush what was sent, then a barrier. In shared windows locks (epoch_lock.h) and the counts
+// of posts and completes stand in their memory, and who waits for them is woken. In others posts
+// and completes are messages that are counted, and locks a queue at the target (agent.cc), where
 // unlocking is flushing and giving back in one command.
 #include "mpi/rma/window.h"
 
@@ -77,10 +78,20 @@ static SegmentName new_segment_name(Process& process) {
     return name;
 }
 
-// One segment for all: locks of both kinds, then the parts by rank.
+// What `owner` looks at of another member: how often it has posted to `owner`, and completed.
+std::atomic<uint32_t>& Window::count_of(Count which, int owner, int from) const {
+    auto members = static_cast<size_t>(comm_->size());
+    std::byte* words =
+        segment_.data() + (sizeof(SharedLock) + EpochLock::bytes(comm_->size())) * members;
+    size_t place = (static_cast<size_t>(owner) * 2 + which) * members + static_cast<size_t>(from);
+    return reinterpret_cast<std::atomic<uint32_t>*>(words)[place];
+}
+
+// One segment for all: locks of both kinds, counts of posts and completes, then the parts by rank.
 int Window::share_memory(bool contiguous, const char** reason) {
+    size_t counts = 2 * sizeof(std::atomic<uint32_t>) * parts_.size();
     size_t locks = sizeof(SharedLock) + EpochLock::bytes(comm_->size());
-    size_t total = round_up(locks * parts_.size(), kPartAlignment);
+    size_t total = round_up((locks + counts) * parts_.size(), kPartAlignment);
     std::vector<size_t> offsets;
     for (const Part& each : parts_) {
         offsets.push_back(total);
@@ -206,7 +217,7 @@ RmaError Window::free() {
     RmaError result = flush_chosen(false, [](int) { return true; });
     // Nobody sends a command after this.
     int error = run_barrier(*comm_);
-    // Words that it is next in a line, which it had found out itself, may be on their way still.
+    // Messages that say what it has seen by itself meanwhile may be on their way still.
     if (!error && shared_) {
         auto& sent = epoch_lock(comm_->rank()).wakes();
         engine().wait_until([&] { return wakes_ == sent.load(std::memory_order_acquire); });
@@ -351,6 +362,26 @@ RmaError Window::fence(int assert) {
     return result;
 }
 
+// ---- waiting for what others store in a shared window's memory
+
+// Before a wait of this kind.
+void Window::say_how_to_tell() {
+    epoch_lock(comm_->rank()).by_message().store(engine().threaded(), std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+// After a store; with the engine held.
+void Window::tell(int member) {
+    if (member == comm_->rank()) return;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    EpochLock theirs = epoch_lock(member);
+    if (!theirs.by_message().load(std::memory_order_relaxed) &&
+        engine().boards.tell(job_rank(member)))
+        return;
+    theirs.wakes().fetch_add(1, std::memory_order_release);
+    order(RmaKind::wake, member, false);
+}
+
 // ---- locks
 
 // Of a shared window: nobody but those who want the same part is needed for its lock. False: others
@@ -362,6 +393,7 @@ bool Window::take_shared(int rank, bool exclusive) {
 
 void Window::wait_in_lines(std::vector<int> ranks) {
     const int own = comm_->rank();
+    say_how_to_tell();
     Nanoseconds looked = RealClock().now();
     auto over = [&] {
         std::erase_if(ranks, [&](int rank) { return epoch_lock(rank).take_in_line(own); });
@@ -386,8 +418,7 @@ void Window::wait_in_lines(std::vector<int> ranks) {
                                               holders.push_back(each);
                                       out.releases = holders.empty();
                                       for (int each : holders)
-                                          out.await(comm_->peers[static_cast<size_t>(each)]->rank,
-                                                    Need::unlock);
+                                          out.await(job_rank(each), Need::unlock);
                                   }});
 }
 
@@ -398,10 +429,7 @@ void Window::give_shared(int rank) {
     std::vector<int> next = lock.next();
     if (__builtin_expect(next.empty(), 1)) return;
     Engine::Hold hold(engine());
-    for (int member : next) {
-        epoch_lock(member).wakes().fetch_add(1, std::memory_order_release);
-        order(RmaKind::wake, member, false);
-    }
+    for (int member : next) tell(member);
 }
 
 RmaError Window::lock(int type, int rank, int assert) {
@@ -521,7 +549,7 @@ RmaError Window::post(const Group& group) {
     Engine::Hold hold(engine());
     for (int rank : ranks) {
         channel(rank).exposed = true;
-        order(RmaKind::post, rank, false);
+        count_up(Count::posts, rank);
     }
     return {};
 }
@@ -531,7 +559,8 @@ RmaError Window::start(const Group& group, int assert) {
     std::vector<int> ranks = ranks_of(group, *comm_);
     if (std::count(ranks.begin(), ranks.end(), -1)) return kNotMember;
     (void)assert;  // MPI_MODE_NOCHECK: the posts have come or are about to
-    auto has_posted = [&](int rank) { return channel(rank).posts > 0 || channel(rank).closed; };
+    auto has_posted = [&](int rank) { return counted(Count::posts, rank) || channel(rank).closed; };
+    if (shared_) say_how_to_tell();
     engine().wait_until(
         Described{[&] { return std::all_of(ranks.begin(), ranks.end(), has_posted); },
                   [&](Waiting& out) {
@@ -542,8 +571,8 @@ RmaError Window::start(const Group& group, int assert) {
     Engine::Hold hold(engine());
     fence_open_ = false;
     for (int rank : ranks) {
-        if (channel(rank).posts == 0) return {MPIX_ERR_PROC_FAILED, "a target has ended"};
-        --channel(rank).posts;
+        if (!counted(Count::posts, rank)) return {MPIX_ERR_PROC_FAILED, "a target has ended"};
+        take_count(Count::posts, rank);
         target(rank).started = true;
     }
     started_ = true;
@@ -574,13 +603,37 @@ RmaError Window::complete() {
     checked_complete(false, [&](int rank) { return chosen[static_cast<size_t>(rank)]; });
     Engine::Hold hold(engine());
     for (int rank = 0; rank < comm_->size(); ++rank)
-        if (chosen[static_cast<size_t>(rank)]) order(RmaKind::complete, rank, false);
+        if (chosen[static_cast<size_t>(rank)]) count_up(Count::completes, rank);
     return result;
 }
 
+// Tells a member that this one has posted to it, or completed; with the engine held.
+void Window::count_up(Count which, int rank) {
+    if (!shared_)
+        return order(which == Count::posts ? RmaKind::post : RmaKind::complete, rank, false);
+    auto& word = count_of(which, rank, comm_->rank());  // which nobody else writes
+    word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    tell(rank);
+}
+
+// Whether a member has, and this one has not met it yet.
+bool Window::counted(Count which, int rank) const {
+    const Channel& theirs = *channels_[static_cast<size_t>(rank)];
+    const int known = which == Count::posts ? theirs.posts : theirs.completes;
+    if (!shared_) return known > 0;
+    return count_of(which, comm_->rank(), rank).load(std::memory_order_acquire) !=
+           static_cast<uint32_t>(known);
+}
+
+// Of a shared window the channel counts what has been met, else what has not.
+void Window::take_count(Count which, int rank) {
+    int& known = which == Count::posts ? channel(rank).posts : channel(rank).completes;
+    known += shared_ ? 1 : -1;
+}
+
 bool Window::completes_are_in() {
-    return std::all_of(channels_.begin(), channels_.end(), [](const auto& each) {
-        return !each->exposed || each->completes > 0 || each->closed;
+    return std::all_of(channels_.begin(), channels_.end(), [this](const auto& each) {
+        return !each->exposed || counted(Count::completes, each->source) || each->closed;
     });
 }
 
@@ -590,7 +643,7 @@ void Window::describe(Waiting& out, Need need, const std::function<bool(int)>& c
     out.communicator = name.empty() ? "a window" : name;
     out.releases = need == Need::answer || need == Need::lock;
     for (int rank = 0; rank < comm_->size(); ++rank)
-        if (chosen(rank)) out.await(comm_->peers[static_cast<size_t>(rank)]->rank, need);
+        if (chosen(rank)) out.await(job_rank(rank), need);
 }
 
 // Only the target knows who has its lock; asked at each look, it has answered at the next.
@@ -601,10 +654,9 @@ void Window::describe_lock(Waiting& out, int rank) {
     if (somebody) {
         out.old = std::max(out.old, static_cast<uint64_t>(now - asked.known));
         for (int32_t each : asked.queue.ranks)
-            if (each >= 0 && each < comm_->size())
-                out.await(comm_->peers[static_cast<size_t>(each)]->rank, Need::unlock);
+            if (each >= 0 && each < comm_->size()) out.await(job_rank(each), Need::unlock);
     } else {
-        out.await(comm_->peers[static_cast<size_t>(rank)]->rank, Need::lock);
+        out.await(job_rank(rank), Need::lock);
         out.releases = true;
     }
     if (!asked.asks) ask_who_has_lock(rank);
@@ -613,7 +665,7 @@ void Window::describe_lock(Waiting& out, int rank) {
 void Window::Completes::describe(Waiting& out) const {
     window.describe(out, Need::complete, [&](int rank) {
         const Channel& each = window.channel(rank);
-        return each.exposed && each.completes == 0 && !each.closed;
+        return each.exposed && !window.counted(Count::completes, rank) && !each.closed;
     });
 }
 
@@ -625,6 +677,7 @@ RmaError Window::wait(bool* over) {
         *over = completes_are_in();
         if (!*over) return {};
     } else {
+        if (shared_) say_how_to_tell();
         engine().wait_until(Described{[&] { return completes_are_in(); },
                                       [&](Waiting& out) { Completes{*this}.describe(out); }});
     }
@@ -633,7 +686,7 @@ RmaError Window::wait(bool* over) {
     for (auto& each : channels_) {
         if (!each->exposed) continue;
         each->exposed = false;
-        if (each->completes > 0) --each->completes;
+        if (counted(Count::completes, each->source)) take_count(Count::completes, each->source);
         else result = {MPIX_ERR_PROC_FAILED, "an origin has ended"};
     }
     posted_ = false;

@@ -202,9 +202,10 @@ private:
         std::vector<std::byte> long_data;
         RmaCommand command;
         ConstBytes data;
-        uint64_t status = 0;   // errors of this source's commands, told at its next flush
-        int posts = 0;         // MPI_Win_post there that no start here has met
-        int completes = 0;     // MPI_Win_complete there that no wait here has met
+        uint64_t status = 0;  // errors of this source's commands, told at its next flush
+        // MPI_Win_post there that no start here has met, MPI_Win_complete there that no wait here
+        // has met; of a shared window those that have been met, all of them are in its memory.
+        int posts = 0, completes = 0;
         bool exposed = false;  // in the group of the own MPI_Win_post
     };
     struct Reply : coll::Completion {
@@ -225,6 +226,14 @@ private:
     int share_memory(bool contiguous, const char** reason);
     SharedLock* shared_lock(int rank);
     EpochLock epoch_lock(int rank) const;
+    enum Count { posts, completes };
+    std::atomic<uint32_t>& count_of(Count which, int owner, int from) const;
+    void count_up(Count which, int rank);
+    bool counted(Count which, int rank) const;
+    void take_count(Count which, int rank);
+    void say_how_to_tell();
+    void tell(int member);
+    int job_rank(int member) const { return comm_->peers[static_cast<size_t>(member)]->rank; }
     bool process_has_ended(int member) const;
     bool may_access(int rank) const {
         const Target& there = targets_[static_cast<size_t>(rank)];
@@ -325,7 +334,7 @@ private:
     int next_reply_ = 2;
     bool stored_ = false;         // directly, since the last flush
     uint32_t quiet_flushes_ = 0;  // that had nothing to wait for
-    uint32_t wakes_ = 0;          // words that it is next in line for a lock
+    uint32_t wakes_ = 0;          // messages of others, to look at shared memory
     bool fence_open_ = false, locked_all_ = false, started_ = false, posted_ = false;
     RmaError error_;
 

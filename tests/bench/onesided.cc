@@ -1,10 +1,12 @@
-// onesided.cc: accesses of rank 0 to rank 1's window, in which rank 1 takes no part.
+// onesided.cc: accesses of rank 0 to rank 1's window, in which rank 1 takes no part, and two kinds
+// of epochs in which both do.
 //
 // put, get, accumulate               one access and MPI_Win_flush
 // fetch-and-op, compare-and-swap     the same of one 64-bit integer
 // lock                               MPI_Win_lock, exclusive, a put of 8 bytes, MPI_Win_unlock
 // put-bandwidth, get-bandwidth       a window of accesses, each to its own place, and one flush
 // fence                              ranks 0 and 1 put to each other between two fences
+// pscw                               MPI_Win_post, start, put, complete, wait, both ways
 // The memory is the library's own (MPI_Win_allocate); rank 1 waits in a barrier meanwhile. Windows
 // of accesses are cut to 16 MiB.
 #include <algorithm>
@@ -226,28 +228,53 @@ void lock(Bench& b) {
     b.add(Row{"lock", sizeof(int64_t), false, time, -1, -1, false, {}});
 }
 
-void fence(Bench& b) {
-    b.title("fence: ranks 0 and 1 put to each other, with the fence of all");
+// Ranks 0 and 1 put to each other; `epoch` is called by all, and puts by the function it is given.
+template <class Epoch> void both_put(Bench& b, const char* name, Epoch epoch) {
     for (size_t bytes : b.sizes({1, 4u << 20})) {
         if (bytes == 0) continue;
-        b.step(of_size("fence", bytes));
+        b.step(of_size(name, bytes));
         Exposed exposed(b, bytes);
         Buffer local(bytes), there(bytes);
         local.fill(unsigned(b.rank) + 5);
         int n = int(bytes);
-        MPI_Win_fence(MPI_MODE_NOPRECEDE, exposed.win());
-        Summary time = b.batches(true, [&] {
-            if (b.rank < 2)
-                MPI_Put(local.data(), n, MPI_BYTE, 1 - b.rank, 0, n, MPI_BYTE, exposed.win());
-            MPI_Win_fence(0, exposed.win());
-        });
+        auto put = [&] {
+            MPI_Put(local.data(), n, MPI_BYTE, 1 - b.rank, 0, n, MPI_BYTE, exposed.win());
+        };
+        Summary time = b.batches(true, [&] { epoch(exposed.win(), put); });
         MPI_Win_fence(MPI_MODE_NOSUCCEED, exposed.win());
         std::memcpy(there.data(), exposed.memory(), bytes);
         std::string wrong;
         if (b.rank < 2 && b.options.verify) wrong = there.differs(unsigned(1 - b.rank) + 5, bytes);
-        b.require(wrong.empty(), of_size("fence", bytes) + ": " + wrong);
-        b.add(Row{"fence", bytes, true, time, double(bytes) / time.p50 * 1e-3, -1, false, {}});
+        b.require(wrong.empty(), of_size(name, bytes) + ": " + wrong);
+        b.add(Row{name, bytes, true, time, double(bytes) / time.p50 * 1e-3, -1, false, {}});
     }
+}
+
+void fence(Bench& b) {
+    b.title("fence: ranks 0 and 1 put to each other, with the fence of all");
+    both_put(b, "fence", [&](MPI_Win win, auto put) {
+        MPI_Win_fence(0, win);
+        if (b.rank < 2) put();
+        MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+    });
+}
+
+void pscw(Bench& b) {
+    b.title("pscw: ranks 0 and 1 post, start, put, complete and wait");
+    int peer = 1 - b.rank;
+    MPI_Group all, other = MPI_GROUP_EMPTY;
+    MPI_Comm_group(b.comm, &all);
+    if (b.rank < 2) MPI_Group_incl(all, 1, &peer, &other);
+    both_put(b, "pscw", [&](MPI_Win win, auto put) {
+        if (b.rank >= 2) return;
+        MPI_Win_post(other, 0, win);
+        MPI_Win_start(other, 0, win);
+        put();
+        MPI_Win_complete(win);
+        MPI_Win_wait(win);
+    });
+    if (b.rank < 2) MPI_Group_free(&other);
+    MPI_Group_free(&all);
 }
 
 }  // namespace
@@ -263,7 +290,8 @@ std::vector<Case> one_sided_cases() {
         {"lock", "one-sided", "an exclusive lock, a put and the unlock", 2, {}, lock},
         {"put-bandwidth", "one-sided", "windows of writes", 2, usual, put_bandwidth},
         {"get-bandwidth", "one-sided", "windows of reads", 2, usual, get_bandwidth},
-        {"fence", "one-sided", "both put to each other, and a fence", 2, usual, fence},
+        {"fence", "one-sided", "both put to each other between fences", 2, usual, fence},
+        {"pscw", "one-sided", "both post, start, put, complete and wait", 2, usual, pscw},
     };
 }
 

@@ -68,7 +68,8 @@ ACCESSES = (("put", "with its flush, us", "8:1M", "p50_us"), ("get", "with its f
             ("lock", "exclusive, a put of 8 B, unlock, us", None, "p50_us"),
             ("put-bandwidth", "GB/s", "8:1M", "algorithm_gbs"),
             ("get-bandwidth", "GB/s", "8:1M", "algorithm_gbs"),
-            ("fence", "both put, us", "8:1M", "p50_us"))
+            ("fence", "two, both put between them, us", "8:1M", "p50_us"),
+            ("pscw", "both put, us", "8:1M", "p50_us"))
 
 
 def ranks_groups(numbers):
