@@ -598,8 +598,9 @@ RmaError Window::complete() {
     }
     started_ = false;
     // What was asked for must be here before the target may change its memory again.
-    RmaError result =
-        flush_chosen(true, [&](int rank) { return chosen[static_cast<size_t>(rank)]; });
+    RmaError result = nothing_waits() ? flush_quietly() : flush_chosen(true, [&](int rank) {
+        return chosen[static_cast<size_t>(rank)];
+    });
     checked_complete(false, [&](int rank) { return chosen[static_cast<size_t>(rank)]; });
     Engine::Hold hold(engine());
     for (int rank = 0; rank < comm_->size(); ++rank)

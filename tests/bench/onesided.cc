@@ -25,7 +25,7 @@ constexpr size_t kInFlightMax = size_t(16) << 20;
 // `bytes` of every rank, for all others. Collective.
 class Exposed {
 public:
-    Exposed(Bench& b, size_t bytes) : b_(b), bytes_(bytes) {
+    Exposed(Bench& b, size_t bytes) : b_(b) {
         MPI_Win_allocate(MPI_Aint(std::max<size_t>(bytes, 1)), 1, MPI_INFO_NULL, b.comm, &memory_,
                          &win_);
         std::memset(memory_, 0, bytes);
@@ -59,7 +59,6 @@ public:
 
 private:
     Bench& b_;
-    size_t bytes_;
     unsigned char* memory_ = nullptr;
     MPI_Win win_ = MPI_WIN_NULL;
 };
