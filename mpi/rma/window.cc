@@ -45,6 +45,9 @@ static size_t round_up(size_t value, size_t to) { return (value + to - 1) / to *
 // Architectures Optimization Reference Manual).
 static constexpr size_t kPartAlignment = 4096;
 
+// A window that is made for a step or two is not worth a board.
+static constexpr uint64_t kFencesByMessages = 4;
+
 // How often a member in line for a lock looks whether those before it are alive.
 static constexpr Nanoseconds kLookAtHolders = 50'000'000;
 
@@ -355,7 +358,8 @@ RmaError Window::fence(int assert) {
         checked_complete(false, [](int) { return true; });
     }
     std::atomic_thread_fence(std::memory_order_release);
-    int error = run_barrier_again(*comm_);
+    int error = fences_ < kFencesByMessages ? run_barrier(*comm_) : run_barrier_again(*comm_);
+    ++fences_;
     if (error && !result) result = {error, why_unfinished(error)};
     std::atomic_thread_fence(std::memory_order_acquire);
     fence_open_ = (assert& MPI_MODE_NOSUCCEED) == 0;

@@ -334,6 +334,7 @@ private:
     int next_reply_ = 2;
     bool stored_ = false;         // directly, since the last flush
     uint32_t quiet_flushes_ = 0;  // that had nothing to wait for
+    uint64_t fences_ = 0;
     uint32_t wakes_ = 0;          // messages of others, to look at shared memory
     bool fence_open_ = false, locked_all_ = false, started_ = false, posted_ = false;
     RmaError error_;
