@@ -46,7 +46,7 @@ static size_t round_up(size_t value, size_t to) { return (value + to - 1) / to *
 static constexpr size_t kPartAlignment = 4096;
 
 // A window that is made for a step or two is not worth a board.
-static constexpr uint64_t kFencesByMessages = 4;
+static constexpr uint64_t kFencesByMessages = 16;
 
 // How often a member in line for a lock looks whether those before it are alive.
 static constexpr Nanoseconds kLookAtHolders = 50'000'000;
