@@ -388,11 +388,23 @@ void Window::tell(int member) {
 
 // ---- locks
 
-// Of a shared window: nobody but those who want the same part is needed for its lock. False: others
-// are before this one.
-bool Window::take_shared(int rank, bool exclusive) {
-    return epoch_lock(rank).take(comm_->rank(), exclusive,
-                                 [this](int member) { return process_has_ended(member); });
+// Of a shared window: nobody but those who want the same part is needed for its lock.
+RmaError Window::take_shared_locks(int first, int last, bool exclusive) {
+    std::vector<int> awaited;
+    for (int rank = first; rank < last; ++rank)
+        if (!epoch_lock(rank).take(comm_->rank(), exclusive,
+                                   [this](int member) { return process_has_ended(member); }))
+            awaited.push_back(rank);
+    if (__builtin_expect(!awaited.empty(), 0)) wait_in_lines(std::move(awaited));
+    RmaError result = flush_quietly();
+    for (int rank = first; rank < last; ++rank)
+        if (!result && channel(rank).closed)
+            result = {MPIX_ERR_PROC_FAILED, "the target has ended"};
+    for (int rank = first; rank < last; ++rank) {
+        if (result) give_shared(rank);
+        else target(rank).lock = Lock::granted;
+    }
+    return result;
 }
 
 void Window::wait_in_lines(std::vector<int> ranks) {
@@ -445,12 +457,7 @@ RmaError Window::lock(int type, int rank, int assert) {
         target(rank).lock = Lock::unchecked;
         return {};
     }
-    if (shared_) {
-        if (channel(rank).closed) return {MPIX_ERR_PROC_FAILED, "the target has ended"};
-        if (!take_shared(rank, type == MPI_LOCK_EXCLUSIVE)) wait_in_lines({rank});
-        target(rank).lock = Lock::granted;
-        return flush_quietly();
-    }
+    if (shared_) return take_shared_locks(rank, rank + 1, type == MPI_LOCK_EXCLUSIVE);
     {
         Engine::Hold hold(engine());
         target(rank).known = 0;
@@ -471,11 +478,11 @@ RmaError Window::lock_all(int assert) {
     fence_open_ = false;
     bool checked = (assert& MPI_MODE_NOCHECK) == 0;
     if (checked && shared_) {
-        std::vector<int> awaited;
-        for (int rank = 0; rank < members; ++rank)
-            if (!take_shared(rank, false)) awaited.push_back(rank);
-        if (!awaited.empty()) wait_in_lines(std::move(awaited));
-    } else if (checked) {
+        RmaError result = take_shared_locks(0, members, false);
+        locked_all_ = !result;
+        return result;
+    }
+    if (checked) {
         Engine::Hold hold(engine());
         for (int rank = 0; rank < members; ++rank) {
             target(rank).known = 0;
@@ -490,7 +497,7 @@ RmaError Window::lock_all(int assert) {
     return {};
 }
 
-RmaError Window::end_shared_locks(int first, int last) {
+RmaError Window::give_shared_locks(int first, int last) {
     auto chosen = [=](int each) { return each >= first && each < last; };
     RmaError result;
     if (!nothing_waits() || !nothing_sent()) result = flush_chosen(false, chosen);
@@ -503,7 +510,7 @@ RmaError Window::end_shared_locks(int first, int last) {
 
 // Gives back the locks of [first, last); the answers tell that everything before has been done.
 RmaError Window::end_locks(int first, int last) {
-    if (shared_) return end_shared_locks(first, last);
+    if (shared_) return give_shared_locks(first, last);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     {
         Engine::Hold hold(engine());

@@ -252,11 +252,11 @@ private:
     RmaError flush_quietly();
     template <class Chosen>
     RmaError flush_chosen(bool local, Chosen chosen, Need need = Need::answer);
-    bool take_shared(int rank, bool exclusive);
+    RmaError take_shared_locks(int first, int last, bool exclusive);
     void give_shared(int rank);
     void wait_in_lines(std::vector<int> ranks);
     RmaError end_locks(int first, int last);
-    RmaError end_shared_locks(int first, int last);
+    RmaError give_shared_locks(int first, int last);
     template <class Chosen> void checked_complete(bool local, Chosen chosen);
     bool completes_are_in();
     // What MPI_Win_wait and MPI_Win_test look for.
@@ -335,7 +335,7 @@ private:
     bool stored_ = false;         // directly, since the last flush
     uint32_t quiet_flushes_ = 0;  // that had nothing to wait for
     uint64_t fences_ = 0;
-    uint32_t wakes_ = 0;          // messages of others, to look at shared memory
+    uint32_t wakes_ = 0;  // messages of others, to look at shared memory
     bool fence_open_ = false, locked_all_ = false, started_ = false, posted_ = false;
     RmaError error_;
 
