@@ -4,8 +4,9 @@
 // polls. So commands of one origin never overtake each other, and "all my operations are done over
 // there" is one more command with an answer (flush). Memory that this process can address itself
 // (its own, or shared on one node) is used directly (origin.cc), under a lock per target for
-// accumulations. Synchronisation: window.cc. A target that is not in MPI calls answers nothing;
-// give it a progress thread (POMONA_PROGRESS=thread) if others must not wait for it.
+// accumulations. Synchronisation: epochs.cc; of shared windows in their memory, too. Of others a
+// target that is not in MPI calls answers nothing; give it a progress thread
+// (POMONA_PROGRESS=thread) if others must not wait for it.
 #pragma once
 
 #include "btl/shm/segment.h"
@@ -228,36 +229,46 @@ private:
     EpochLock epoch_lock(int rank) const;
     enum Count { posts, completes };
     std::atomic<uint32_t>& count_of(Count which, int owner, int from) const;
-    void count_up(Count which, int rank);
-    bool counted(Count which, int rank) const;
-    void take_count(Count which, int rank);
-    void say_how_to_tell();
-    void tell(int member);
-    int job_rank(int member) const { return comm_->peers[static_cast<size_t>(member)]->rank; }
     bool process_has_ended(int member) const;
+    int job_rank(int member) const { return comm_->peers[static_cast<size_t>(member)]->rank; }
+    Target& target(int rank) { return targets_[static_cast<size_t>(rank)]; }
+    Channel& channel(int rank) { return *channels_[static_cast<size_t>(rank)]; }
+
+    // epochs.cc
     bool may_access(int rank) const {
         const Target& there = targets_[static_cast<size_t>(rank)];
         return there.lock != Lock::none || fence_open_ || locked_all_ || there.started;
     }
-    Target& target(int rank) { return targets_[static_cast<size_t>(rank)]; }
-    Channel& channel(int rank) { return *channels_[static_cast<size_t>(rank)]; }
     bool nothing_sent() const {  // since the last flush
         return std::none_of(targets_.begin(), targets_.end(),
                             [](const Target& each) { return each.dirty; });
     }
     bool nothing_waits() const { return !check && pending_ == 0 && !engine_.threaded(); }
+    // What was stored directly is seen by everybody; what was got comes before what will be.
+    void pass_stores() {
+        if (std::exchange(stored_, false)) std::atomic_thread_fence(std::memory_order_seq_cst);
+        std::atomic_thread_fence(std::memory_order_acquire);
+    }
     // A program may poll memory by flushes that have nothing to wait for: each of so many lets
     // others' commands in.
     static constexpr uint32_t kTurnEvery = 16;
     RmaError flush_quietly();
+    RmaError flush_everything();
     template <class Chosen>
     RmaError flush_chosen(bool local, Chosen chosen, Need need = Need::answer);
+    template <class Chosen> void checked_complete(bool local, Chosen chosen);
+    RmaError take_error() { return std::exchange(error_, {}); }
+    // What others store in a shared window's memory.
+    void say_how_to_tell();
+    void tell(int member);
     RmaError take_shared_locks(int first, int last, bool exclusive);
+    RmaError give_shared_locks(int first, int last);
     void give_shared(int rank);
     void wait_in_lines(std::vector<int> ranks);
     RmaError end_locks(int first, int last);
-    RmaError give_shared_locks(int first, int last);
-    template <class Chosen> void checked_complete(bool local, Chosen chosen);
+    void count_up(Count which, int rank);
+    bool counted(Count which, int rank) const;
+    void take_count(Count which, int rank);
     bool completes_are_in();
     // What MPI_Win_wait and MPI_Win_test look for.
     struct Completes {
@@ -267,12 +278,6 @@ private:
     };
     void describe(Waiting& out, Need need, const std::function<bool(int)>& chosen) const;
     void describe_lock(Waiting& out, int rank);
-    RmaError take_error() { return std::exchange(error_, {}); }
-    // What was stored directly is seen by everybody; what was got comes before what will be.
-    void pass_stores() {
-        if (std::exchange(stored_, false)) std::atomic_thread_fence(std::memory_order_seq_cst);
-        std::atomic_thread_fence(std::memory_order_acquire);
-    }
 
     // origin.cc
     void order(RmaKind kind, int target, bool exclusive);
