@@ -243,7 +243,8 @@ private:
         return std::none_of(targets_.begin(), targets_.end(),
                             [](const Target& each) { return each.dirty; });
     }
-    bool nothing_waits() const { return !check && pending_ == 0 && !engine_.threaded(); }
+    // With several threads the count of what is pending changes under the engine's lock.
+    bool nothing_waits() const { return !check && !engine_.threaded() && pending_ == 0; }
     // What was stored directly is seen by everybody; what was got comes before what will be.
     void pass_stores() {
         if (std::exchange(stored_, false)) std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -41,7 +41,9 @@ def collected(mpirun, program, path, times, folder):
     callgrind = ["valgrind", "--tool=callgrind", "-q", *counted,
                  f"--callgrind-out-file={folder}/out.{path}.{times}"]
     rank = [str(program), path, str(times), folder]
-    command = [str(mpirun), "-n", "1", *rank, ":", "-n", "1", *callgrind, *rank]
+    # What pomona tune has found on this machine may choose other ways.
+    command = [str(mpirun), "--set", "links=built-in", "--set", "choices=none",
+               "-n", "1", *rank, ":", "-n", "1", *callgrind, *rank]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         sys.exit(f"instructions: {' '.join(command)}\n{done.stdout}{done.stderr}")
