@@ -8,11 +8,6 @@
 using namespace pomona;
 using coll::Collective;
 
-// What plan_... refuses or treats apart; a known call then takes the long way.
-static bool usable(const void* buffer) { return buffer && buffer != MPI_IN_PLACE; }
-static bool usable(const void* send, const void* recv) {
-    return usable(recv) && send && send != recv;
-}
 // In place, the result is the input.
 static const void* source(const void* send, const void* recv) {
     return send == MPI_IN_PLACE ? recv : send;

@@ -69,6 +69,12 @@ int plan_neighbor_gatherv(const char* f, CollectivePlan& plan, SendSide send, Re
 int plan_neighbor_alltoallv(const char* f, CollectivePlan& plan, SendBlocks send, RecvBlocks recv,
                             MPI_Comm comm);
 
+// What plan_... refuses or treats apart; a known call then takes the long way.
+inline bool usable(const void* buffer) { return buffer && buffer != MPI_IN_PLACE; }
+inline bool usable(const void* send, const void* recv) {
+    return usable(recv) && send && send != recv;
+}
+
 // A blocking call that may have been made before with the same key (mpi/runtime/repeated_call.h).
 // Use: of a v-form, list() what is significant; when the buffers pass the checks that depend on
 // addresses and it has been repeated(), return its error(); else plan, and finish().

@@ -35,10 +35,8 @@ public:
     template <class Value> void from_each(const Value* values) {
         list(values, topology_ ? topology_->sources.size() : 0);
     }
-    // What plan_... refuses, or memory that has no beginning, takes the long way.
-    bool repeated(const void* send, void* recv) {
-        if (!topology_ || !send || !recv || send == recv || send == MPI_IN_PLACE) return false;
-        return call_.repeated(send, recv);
+    bool repeated(const void* send, void* recv) {  // nothing is in place among neighbors
+        return topology_ && usable(send) && usable(send, recv) && call_.repeated(send, recv);
     }
     int error() const { return call_.error(); }
     int finish(CollectivePlan& plan, const void* send, void* recv) {

@@ -80,6 +80,11 @@ static void huge(MPI_Comm c) {
     CHECK_OK(MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN));
     CHECK_CLASS(count, MPI_Neighbor_alltoall_c(data, far / 2, MPI_LONG, more, far / 2, MPI_LONG, ring));
     CHECK_CLASS(count, MPI_Neighbor_allgather_c(data, 1, MPI_LONG, more, far / 2, MPI_LONG, ring));
+    /* Nothing is in place among neighbors, also in a call that is known. */
+    for (i = 0; i < 3; ++i)
+        CHECK_OK(MPI_Neighbor_alltoall(data, 1, MPI_LONG, more, 1, MPI_LONG, ring));
+    CHECK_CLASS(MPI_ERR_BUFFER, MPI_Neighbor_alltoall(data, 1, MPI_LONG, MPI_IN_PLACE, 1, MPI_LONG, ring));
+    CHECK_CLASS(MPI_ERR_BUFFER, MPI_Neighbor_alltoall(MPI_IN_PLACE, 1, MPI_LONG, more, 1, MPI_LONG, ring));
     CHECK_OK(MPI_Comm_free(&ring));
     counts[check_size - 1] = far;
     CHECK_CLASS(count, MPI_Allgatherv_c(data, 1, MPI_LONG, more, counts, displs, MPI_LONG, c));
