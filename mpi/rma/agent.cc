@@ -159,11 +159,11 @@ void Window::execute(Channel& channel) {
         return reply(channel.source, command.reply_tag, std::move(bytes), {});
     }
     case RmaKind::post:
-        ++channel.posts;
+        ++channel.told[posts];
         engine().notify();
         return;
     case RmaKind::complete:
-        ++channel.completes;
+        ++channel.told[completes];
         engine().notify();
         return;
     default: break;

@@ -313,7 +313,7 @@ RmaError Window::post(const Group& group) {
     Engine::Hold hold(engine());
     for (int rank : ranks) {
         channel(rank).exposed = true;
-        count_up(Count::posts, rank);
+        count_up(posts, rank);
     }
     return {};
 }
@@ -323,7 +323,7 @@ RmaError Window::start(const Group& group, int assert) {
     std::vector<int> ranks = ranks_of(group, *comm_);
     if (std::count(ranks.begin(), ranks.end(), -1)) return kNotMember;
     (void)assert;  // MPI_MODE_NOCHECK: the posts have come or are about to
-    auto has_posted = [&](int rank) { return counted(Count::posts, rank) || channel(rank).closed; };
+    auto has_posted = [&](int rank) { return counted(posts, rank) || channel(rank).closed; };
     if (shared_) say_how_to_tell();
     engine().wait_until(
         Described{[&] { return std::all_of(ranks.begin(), ranks.end(), has_posted); },
@@ -335,8 +335,8 @@ RmaError Window::start(const Group& group, int assert) {
     Engine::Hold hold(engine());
     fence_open_ = false;
     for (int rank : ranks) {
-        if (!counted(Count::posts, rank)) return {MPIX_ERR_PROC_FAILED, "a target has ended"};
-        take_count(Count::posts, rank);
+        if (!counted(posts, rank)) return {MPIX_ERR_PROC_FAILED, "a target has ended"};
+        ++channel(rank).met[posts];
         target(rank).started = true;
     }
     started_ = true;
@@ -368,14 +368,13 @@ RmaError Window::complete() {
     checked_complete(false, [&](int rank) { return chosen[static_cast<size_t>(rank)]; });
     Engine::Hold hold(engine());
     for (int rank = 0; rank < comm_->size(); ++rank)
-        if (chosen[static_cast<size_t>(rank)]) count_up(Count::completes, rank);
+        if (chosen[static_cast<size_t>(rank)]) count_up(completes, rank);
     return result;
 }
 
 // Tells a member that this one has posted to it, or completed; with the engine held.
 void Window::count_up(Count which, int rank) {
-    if (!shared_)
-        return order(which == Count::posts ? RmaKind::post : RmaKind::complete, rank, false);
+    if (!shared_) return order(which == posts ? RmaKind::post : RmaKind::complete, rank, false);
     auto& word = count_of(which, rank, comm_->rank());  // which nobody else writes
     word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     tell(rank);
@@ -384,21 +383,14 @@ void Window::count_up(Count which, int rank) {
 // Whether a member has, and this one has not met it yet.
 bool Window::counted(Count which, int rank) const {
     const Channel& theirs = *channels_[static_cast<size_t>(rank)];
-    const int known = which == Count::posts ? theirs.posts : theirs.completes;
-    if (!shared_) return known > 0;
-    return count_of(which, comm_->rank(), rank).load(std::memory_order_acquire) !=
-           static_cast<uint32_t>(known);
-}
-
-// Of a shared window the channel counts what has been met, else what has not.
-void Window::take_count(Count which, int rank) {
-    int& known = which == Count::posts ? channel(rank).posts : channel(rank).completes;
-    known += shared_ ? 1 : -1;
+    uint32_t known = theirs.told[which];
+    if (shared_) known = count_of(which, comm_->rank(), rank).load(std::memory_order_acquire);
+    return known != theirs.met[which];
 }
 
 bool Window::completes_are_in() {
     return std::all_of(channels_.begin(), channels_.end(), [this](const auto& each) {
-        return !each->exposed || counted(Count::completes, each->source) || each->closed;
+        return !each->exposed || counted(completes, each->source) || each->closed;
     });
 }
 
@@ -430,7 +422,7 @@ void Window::describe_lock(Waiting& out, int rank) {
 void Window::Completes::describe(Waiting& out) const {
     window.describe(out, Need::complete, [&](int rank) {
         const Channel& each = window.channel(rank);
-        return each.exposed && !window.counted(Count::completes, rank) && !each.closed;
+        return each.exposed && !window.counted(completes, rank) && !each.closed;
     });
 }
 
@@ -451,7 +443,7 @@ RmaError Window::wait(bool* over) {
     for (auto& each : channels_) {
         if (!each->exposed) continue;
         each->exposed = false;
-        if (counted(Count::completes, each->source)) take_count(Count::completes, each->source);
+        if (counted(completes, each->source)) ++each->met[completes];
         else result = {MPIX_ERR_PROC_FAILED, "an origin has ended"};
     }
     posted_ = false;

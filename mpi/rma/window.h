@@ -204,10 +204,10 @@ private:
         RmaCommand command;
         ConstBytes data;
         uint64_t status = 0;  // errors of this source's commands, told at its next flush
-        // MPI_Win_post there that no start here has met, MPI_Win_complete there that no wait here
-        // has met; of a shared window those that have been met, all of them are in its memory.
-        int posts = 0, completes = 0;
-        bool exposed = false;  // in the group of the own MPI_Win_post
+        // MPI_Win_post and MPI_Win_complete there: those that messages have told, and those that
+        // MPI_Win_start and MPI_Win_wait here have met.
+        uint32_t told[2] = {0, 0}, met[2] = {0, 0};  // by Count
+        bool exposed = false;                        // in the group of the own MPI_Win_post
     };
     struct Reply : coll::Completion {
         Window* window = nullptr;
@@ -269,7 +269,6 @@ private:
     RmaError end_locks(int first, int last);
     void count_up(Count which, int rank);
     bool counted(Count which, int rank) const;
-    void take_count(Count which, int rank);
     bool completes_are_in();
     // What MPI_Win_wait and MPI_Win_test look for.
     struct Completes {
