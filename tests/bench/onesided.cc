@@ -98,7 +98,8 @@ void check_moved(Bench& b, const char* name, const Moves& moves, Exposed& expose
     b.require(wrong.empty(), of_size(name, size_t(moves.n)) + ": " + wrong);
 }
 
-void move(Bench& b, const char* name, bool put, bool windows) {
+void move(Bench& b, const char* name, const char* what, bool put, bool windows) {
+    b.title(std::string(name) + ": " + what);
     for (size_t bytes : b.sizes({1, 4u << 20})) {
         if (bytes == 0) continue;
         b.step(of_size(name, bytes));
@@ -114,26 +115,6 @@ void move(Bench& b, const char* name, bool put, bool windows) {
         if (windows) row.extra.emplace_back("window", count);
         b.add(std::move(row));
     }
-}
-
-void put(Bench& b) {
-    b.title("put: rank 0 writes to rank 1's window, with the flush");
-    move(b, "put", true, false);
-}
-
-void get(Bench& b) {
-    b.title("get: rank 0 reads rank 1's window, with the flush");
-    move(b, "get", false, false);
-}
-
-void put_bandwidth(Bench& b) {
-    b.title("put-bandwidth: windows of writes to rank 1; times are of a window");
-    move(b, "put-bandwidth", true, true);
-}
-
-void get_bandwidth(Bench& b) {
-    b.title("get-bandwidth: windows of reads from rank 1; times are of a window");
-    move(b, "get-bandwidth", false, true);
 }
 
 void accumulate(Bench& b) {
@@ -281,14 +262,26 @@ void pscw(Bench& b) {
 std::vector<Case> one_sided_cases() {
     const SizeRange usual = {1, 4u << 20};
     return {
-        {"put", "one-sided", "rank 0 writes to rank 1's window", 2, usual, put},
-        {"get", "one-sided", "rank 0 reads rank 1's window", 2, usual, get},
+        {"put", "one-sided", "rank 0 writes to rank 1's window", 2, usual,
+         [](Bench& b) {
+             move(b, "put", "rank 0 writes to rank 1's window, with the flush", true, false);
+         }},
+        {"get", "one-sided", "rank 0 reads rank 1's window", 2, usual,
+         [](Bench& b) {
+             move(b, "get", "rank 0 reads rank 1's window, with the flush", false, false);
+         }},
         {"accumulate", "one-sided", "rank 0 adds to rank 1's window", 2, {4, 1u << 20}, accumulate},
         {"fetch-and-op", "one-sided", "of one 64-bit integer", 2, {}, fetch_and_op},
         {"compare-and-swap", "one-sided", "of one 64-bit integer", 2, {}, compare_and_swap},
         {"lock", "one-sided", "an exclusive lock, a put and the unlock", 2, {}, lock},
-        {"put-bandwidth", "one-sided", "windows of writes", 2, usual, put_bandwidth},
-        {"get-bandwidth", "one-sided", "windows of reads", 2, usual, get_bandwidth},
+        {"put-bandwidth", "one-sided", "windows of writes", 2, usual,
+         [](Bench& b) {
+             move(b, "put-bandwidth", "writes to rank 1; times are of a window", true, true);
+         }},
+        {"get-bandwidth", "one-sided", "windows of reads", 2, usual,
+         [](Bench& b) {
+             move(b, "get-bandwidth", "reads from rank 1; times are of a window", false, true);
+         }},
         {"fence", "one-sided", "both put to each other between fences", 2, usual, fence},
         {"pscw", "one-sided", "both post, start, put, complete and wait", 2, usual, pscw},
     };
