@@ -481,11 +481,12 @@ class Deadlocks(unittest.TestCase):
                              "rank 1 in MPI_Win_lock on the upper table for rank 0 to unlock it", *options)
 
     def test_the_holder_of_a_lock_waits(self):
-        for options in ([], BY_MESSAGES):
-            self.look_at("shm", 2, "lock_all", [0, 1],
-                         "ranks 0 and 1 wait for each other: "
-                         "rank 0 in MPI_Win_lock_all on the upper table for rank 1 to unlock it, "
-                         "rank 1 in MPI_Recv on MPI_COMM_WORLD for rank 0", *options)
+        for transport in TRANSPORTS:
+            for options in ([], BY_MESSAGES):
+                self.look_at(transport, 2, "lock_all", [0, 1],
+                             "ranks 0 and 1 wait for each other: "
+                             "rank 0 in MPI_Win_lock_all on the upper table for rank 1 to unlock it, "
+                             "rank 1 in MPI_Recv on MPI_COMM_WORLD for rank 0", *options)
 
     # Rank 2 shares the lock with rank 0, but rank 1 has asked before it.
     def test_before_one_in_the_line_for_a_lock(self):
