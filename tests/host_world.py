@@ -230,7 +230,12 @@ class HostWorld:
                 shells = [int(line) for line in file]
         except FileNotFoundError:
             return []
-        return [children_of(pid)[0] if command_of(pid) == "nsenter" and children_of(pid) else pid for pid in shells]
+        return [self.within(pid) for pid in shells]
+
+    @staticmethod
+    def within(pid):
+        """What nsenter has started, if the process is one that has."""
+        return children_of(pid)[0] if command_of(pid) == "nsenter" and children_of(pid) else pid
 
     @staticmethod
     def with_nsenter(pids):

@@ -147,6 +147,8 @@ static InterfaceKind device_kind(const std::string& name, int) {
     return InterfaceKind::wired;
 }
 
+static bool no_carrier(const ifaddrs& each, int) { return (each.ifa_flags & IFF_RUNNING) == 0; }
+
 // Of Wi-Fi and what is down there is no figure, or -1.
 static uint32_t line_megabits(const std::string& name) {
     std::string text = first_line(folder_of(name) + "/speed");
@@ -160,21 +162,33 @@ static uint32_t line_megabits(const std::string& name) {
 // What macOS tells in ifi_baudrate has 32 bits: too few for 10 Gb/s.
 static uint32_t line_megabits(const std::string&) { return 0; }
 
-#if defined(SIOCGIFMEDIA)
-// IFM_NMASK and IFM_IEEE80211 of <net/if_media.h>, which some SDKs lack.
+// IFM_NMASK and IFM_IEEE80211, IFM_AVALID and IFM_ACTIVE of <net/if_media.h>, which some SDKs lack.
 static constexpr int kMediaMask = 0xe0, kMediaWifi = 0x80;
-#endif
+static constexpr int kMediaKnown = 1, kMediaActive = 2;
 
-static InterfaceKind device_kind(const std::string& name, int socket) {
+struct Media {
+    int current = 0, status = 0;
+};
+static Media media_of(const std::string& name, int socket) {
 #if defined(SIOCGIFMEDIA)
     ifmediareq media{};
     std::strncpy(media.ifm_name, name.c_str(), sizeof media.ifm_name - 1);
-    if (ioctl(socket, SIOCGIFMEDIA, &media) == 0 && (media.ifm_current & kMediaMask) == kMediaWifi)
-        return InterfaceKind::wifi;
+    if (ioctl(socket, SIOCGIFMEDIA, &media) == 0) return {media.ifm_current, media.ifm_status};
 #else
     (void)name, (void)socket;
 #endif
-    return InterfaceKind::wired;
+    return {};
+}
+
+static InterfaceKind device_kind(const std::string& name, int socket) {
+    bool wifi = (media_of(name, socket).current & kMediaMask) == kMediaWifi;
+    return wifi ? InterfaceKind::wifi : InterfaceKind::wired;
+}
+
+// The flag IFF_RUNNING stays set there.
+static bool no_carrier(const ifaddrs& each, int socket) {
+    int status = media_of(each.ifa_name, socket).status;
+    return (status & kMediaKnown) != 0 && (status & kMediaActive) == 0;
 }
 
 #endif
@@ -199,6 +213,7 @@ std::vector<Interface> list_interfaces() {
     struct Device {
         InterfaceKind kind = InterfaceKind::wired;
         uint32_t megabits = 0;
+        bool no_carrier = false;
     };
     std::map<std::string, Device> devices;
     for (ifaddrs* each = all; each; each = each->ifa_next) {
@@ -207,10 +222,11 @@ std::vector<Interface> list_interfaces() {
         bool loopback = (each->ifa_flags & IFF_LOOPBACK) != 0;
         auto [device, is_new] = devices.try_emplace(each->ifa_name);
         if (is_new && !loopback)
-            device->second = {device_kind(each->ifa_name, asks), line_megabits(each->ifa_name)};
+            device->second = {device_kind(each->ifa_name, asks), line_megabits(each->ifa_name),
+                              no_carrier(*each, asks)};
         found.push_back({each->ifa_name, ip->text(), (each->ifa_flags & IFF_UP) != 0, loopback,
                          prefix_of(each->ifa_netmask, ip->six), device->second.kind,
-                         device->second.megabits});
+                         device->second.megabits, !device->second.no_carrier});
     }
     if (asks >= 0) close(asks);
     freeifaddrs(all);

@@ -36,6 +36,7 @@ struct Interface {
     int prefix = 32;                              // bits that the addresses of its network share
     InterfaceKind device = InterfaceKind::wired;  // as the system tells; `wired`: look at the name
     uint32_t megabits = 0;                        // of its line; 0: the system does not tell
+    bool carrier = true;                          // false: nothing is at the other end of its cable
     Ip ip() const { return Ip::parse(address).value_or(Ip{}); }
 };
 

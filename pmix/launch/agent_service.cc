@@ -6,6 +6,7 @@
 #include "pmix/launch/agent.h"
 #include "pmix/launch/dial_back.h"
 #include "pmix/launch/frame_channel.h"
+#include "pmix/launch/host_probe.h"
 #include "pmix/launch/listener.h"
 
 #include <algorithm>
@@ -101,6 +102,7 @@ private:
     std::vector<EventPtr> signals_;
     EventPtr beat_timer_, drain_timer_;
     double silence_ = 60, heard_ = 0;
+    std::unique_ptr<HostProbe> probe_;  // of mpirun's host; none: the silence alone counts
     bool prepared_ = false, paused_ = false, over_ = false;
     int code_ = 0;
 };
@@ -184,8 +186,15 @@ void Service::remark(const std::string& text) {
 
 void Service::on_beat() {
     channel_->send(AgentWord::beat);
-    if (!paused_ && steady_now() - heard_ > silence_)
-        end(format("nothing was heard of mpirun for {} s", static_cast<int>(silence_)));
+    double silent = steady_now() - heard_;
+    if (paused_) return;
+    if (silent > silence_)
+        return end(format("nothing was heard of mpirun for {} s", static_cast<int>(silence_)));
+    if (!probe_ || silent <= HostProbe::kAskAfter) return;
+    probe_->ask([this] {
+        end(format("nothing was heard of mpirun for {} s, and its host does not answer at {}",
+                   static_cast<int>(steady_now() - heard_), probe_->places()));
+    });
 }
 
 void Service::on_signal(int number) {
@@ -196,6 +205,7 @@ void Service::on_signal(int number) {
 void Service::on_frame(AgentWord word, Reader& in) {
     heard_ = steady_now();
     paused_ = false;
+    if (probe_) probe_->stop();
     switch (word) {
     case AgentWord::beat: return;
     case AgentWord::pause: paused_ = true; return;
@@ -280,6 +290,10 @@ void Service::prepare(Reader& in) {
     if (!orders || prepared_) return end("mpirun's orders do not parse");
     prepared_ = true;
     silence_ = std::max(orders->silence_seconds, 2.0);
+    if (orders->caller) {
+        HostFacts here = facts_here(environment_);
+        probe_ = std::make_unique<HostProbe>(base_, ways_to(*orders->caller, here), here.unsteady);
+    }
     std::string mistake =
         agent_.prepare(*orders, [this](const std::string& text) { remark(text); });
     if (mistake.empty())

@@ -49,9 +49,10 @@ void write_facts(Writer& out, const HostFacts& facts) {
     for (const std::string* text : {&facts.version, &facts.system, &facts.name, &facts.identity,
                                     &facts.own_address, &facts.caller_address})
         out.put_text(*text);
-    for (int number : {facts.processors, facts.cores, facts.fast, facts.free_port})
+    for (int number : {facts.processors, facts.cores, facts.fast, facts.free_port, facts.own_port})
         out.put(static_cast<int32_t>(number));
-    put_list(out, facts.addresses);
+    for (const auto* list : {&facts.addresses, &facts.link_local, &facts.unsteady})
+        put_list(out, *list);
 }
 
 std::optional<HostFacts> read_facts(Reader& in) {
@@ -59,11 +60,11 @@ std::optional<HostFacts> read_facts(Reader& in) {
     for (std::string* text : {&out.version, &out.system, &out.name, &out.identity, &out.own_address,
                               &out.caller_address})
         *text = in.get_text(kControlKeyMax);
-    for (int* number : {&out.processors, &out.cores, &out.fast, &out.free_port})
+    for (int* number : {&out.processors, &out.cores, &out.fast, &out.free_port, &out.own_port})
         *number = in.get<int32_t>();
-    out.addresses = get_list(in);
+    for (auto* list : {&out.addresses, &out.link_local, &out.unsteady}) *list = get_list(in);
     bool right = out.processors >= 1 && out.cores >= 0 && out.fast >= 0 && out.free_port >= 0 &&
-                 out.free_port <= 65535;
+                 out.free_port <= 65535 && out.own_port >= 0 && out.own_port <= 65535;
     if (in.failed() || !right) return std::nullopt;
     return out;
 }
@@ -88,6 +89,8 @@ void write_orders(Writer& out, const JobOrders& orders) {
     }
     out.put(static_cast<int64_t>(orders.silence_seconds * 1e3));
     out.put(static_cast<uint8_t>(orders.verbose));
+    out.put(static_cast<uint8_t>(orders.caller.has_value()));
+    if (orders.caller) write_facts(out, *orders.caller);
 }
 
 std::optional<JobOrders> read_orders(Reader& in) {
@@ -114,6 +117,10 @@ std::optional<JobOrders> read_orders(Reader& in) {
     }
     out.silence_seconds = static_cast<double>(in.get<int64_t>()) / 1e3;
     out.verbose = in.get<uint8_t>() != 0;
+    if (in.get<uint8_t>() != 0) {
+        out.caller = read_facts(in);
+        right = right && out.caller;
+    }
     // The tag becomes part of a path.
     right = right && !out.tag.empty() && out.tag.find_first_of("/.") == std::string::npos;
     if (in.failed() || !right || out.ranks < 0 || out.ranks > static_cast<int>(kCountMax))

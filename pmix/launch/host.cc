@@ -9,7 +9,7 @@
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
-
+#include <charconv>
 #include <span>
 
 #include <netinet/in.h>
@@ -40,12 +40,23 @@ static std::string identity_here() {
 
 static constexpr size_t kAddressesMost = 16;
 
-static std::vector<std::string> addresses_here() {
-    std::vector<std::string> out;
-    for (const auto& each : tcp::choose_interfaces(tcp::list_interfaces(), tcp::InterfaceFilter()))
-        if (!each.loopback && !each.ip().link_local() && out.size() < kAddressesMost)
-            out.push_back(format("{}/{}", each.address, each.prefix));
-    return out;
+static bool is_cable(const tcp::Interface& each) {
+    tcp::InterfaceKind kind = tcp::interface_kind(each);
+    return kind == tcp::InterfaceKind::thunderbolt || kind == tcp::InterfaceKind::wired;
+}
+
+static void list_addresses(HostFacts& out) {
+    std::vector<tcp::Interface> all = tcp::list_interfaces();
+    auto add = [](std::vector<std::string>& list, const std::string& text) {
+        if (list.size() < kAddressesMost) list.push_back(text);
+    };
+    for (const auto& each : tcp::choose_interfaces(all, tcp::InterfaceFilter())) {
+        if (each.loopback) continue;
+        if (!each.ip().link_local()) add(out.addresses, format("{}/{}", each.address, each.prefix));
+        else if (is_cable(each)) add(out.link_local, format("{} {}", each.ip().text(), each.name));
+    }
+    for (const auto& each : all)
+        if (each.up && !each.loopback && !is_cable(each)) add(out.unsteady, each.ip().text());
 }
 
 // "10.0.7.1/24" as its address.
@@ -131,13 +142,15 @@ HostFacts facts_here(const char* const* environment) {
     out.processors = granted_processors();
     out.cores = granted_cores();
     out.fast = performance_processors();
-    out.addresses = addresses_here();
+    list_addresses(out);
     // "client port server port": both as the other side reached them.
     auto connection = variable(environment, "SSH_CONNECTION");
     std::vector<std::string> words = words_of(connection.value_or(""));
     if (words.size() == 4) {
         out.caller_address = words[0];
         out.own_address = words[2];
+        std::from_chars(words[3].data(), words[3].data() + words[3].size(), out.own_port);
+        if (out.own_port < 0 || out.own_port > 65535) out.own_port = 0;
     }
     return out;
 }

@@ -9,6 +9,7 @@
 #include "pmix/launch/options.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,11 +35,15 @@ struct HostFacts {
     int cores = 0;         // on which these are; 0: unknown
     int fast = 0;          // of the fastest kind; 0: all are alike
     int free_port = 0;     // see below; only agents tell it
-    // As ssh tells: this host's address, and that of the host which called it; "" else.
+    // As ssh tells: this host's address and port, and the address of the host which called it; else
+    // "" and 0.
     std::string own_address, caller_address;
+    int own_port = 0;
     // Of its network interfaces, "10.0.7.1/24", the best kind first; none that mean something on
     // one interface only.
     std::vector<std::string> addresses;
+    std::vector<std::string> link_local;  // of cables alone, "169.254.3.4 en5"
+    std::vector<std::string> unsteady;    // of Wi-Fi and tunnels, "10.0.7.1"
 };
 HostFacts facts_here(const char* const* environment);
 std::string facts_version();
@@ -72,6 +77,8 @@ struct JobOrders {
     bool bare = false;  // leave_bare(); not sent: on other hosts ranks never have mpirun's
     std::vector<std::pair<int, std::vector<int>>> rank_cores;  // by place among the host's ranks
     double silence_seconds = 0;  // without a word from mpirun its agents end their ranks
+    // mpirun's host, where the agent may ask its system (host_probe.h) and need not wait so long.
+    std::optional<HostFacts> caller;
     bool verbose = false;
 };
 

@@ -232,8 +232,9 @@ private:
     State state_ = State::connecting;
     int exit_code_ = 0;
     bool exit_code_known_ = false;
-    int running_ = 0;     // ranks that have been asked for and have not ended
-    double silence_ = 0;  // seconds without a word after which a host is given up
+    int running_ = 0;            // ranks that have been asked for and have not ended
+    double silence_ = 0;         // seconds without a word after which a host is given up
+    bool asks_systems_ = false;  // the user has not said how long, and the host may be gone
     int interrupts_ = 0;
     int interrupt_ = 0;  // the last one's number
     int stacks_awaited_ = 0;

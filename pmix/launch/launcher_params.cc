@@ -44,6 +44,7 @@ void Launcher::read_parameters() {
         handed_.inherit(name, get_param(params, name), "mpirun --set");
     silence_ = static_cast<double>(params.link_grace_s) + 2;
     if (options_.silence_seconds > 0) silence_ = options_.silence_seconds;
+    asks_systems_ = options_.silence_seconds <= 0 && params.source("link_grace_s") == "built-in";
     learns_links_ = params.learn_links;
     began_ = std::time(nullptr);
     if (params.links.empty()) hand_links();

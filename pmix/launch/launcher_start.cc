@@ -170,6 +170,10 @@ bool Launcher::prepare_hosts() {
         orders.silence_seconds = silence_;
         orders.verbose = options_.verbose;
         orders.bare = options_.environment == PassOn::none;
+        if (!node.host->here() && asks_systems_) {
+            orders.caller = local_.facts();
+            orders.caller->own_address = node.host->facts().caller_address;
+        }
         if (!node.host->here()) {
             orders.directory = working_directory_here();
             bool all = options_.environment == PassOn::all;
@@ -182,7 +186,10 @@ bool Launcher::prepare_hosts() {
         Status listening = control_->listen(local_.agent.directory());
         if (!listening.ok()) return say(listening.error().text()), false;
     }
-    for (auto& remote : remotes_) remote->set_silence(silence_);
+    for (auto& remote : remotes_) {
+        remote->set_silence(silence_);
+        if (asks_systems_) remote->watch_system(local_.facts());
+    }
     return true;
 }
 

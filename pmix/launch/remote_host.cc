@@ -151,6 +151,11 @@ void RemoteHost::beat() {
         return give_up(why_unheard());
     if (state_ != State::connecting && silent > silence_)
         return give_up(format(messages::host_silent, static_cast<int>(silent)));
+    if (state_ == State::ready && probe_ && silent > HostProbe::kAskAfter)
+        probe_->ask([this] {
+            give_up(format(messages::host_gone, static_cast<int>(steady_now() - heard_),
+                           probe_->places(), static_cast<int>(silence_)));
+        });
     if (state_ == State::ready && silent > kQuiet && !told_of_silence_) {
         told_of_silence_ = true;
         events_.remark(format(messages::host_quiet, name_, static_cast<int>(silent), silence_));
@@ -166,12 +171,17 @@ std::string RemoteHost::why_unheard() const {
     return format(messages::agent_unheard, static_cast<int>(shell_.patience_seconds), printed);
 }
 
+void RemoteHost::watch_system(const HostFacts& here) {
+    probe_ = std::make_unique<HostProbe>(base_, ways_to(facts_, here), here.unsteady);
+}
+
 void RemoteHost::pause() {
     if (state_ == State::ready) channel_->send(AgentWord::pause);
 }
 
 void RemoteHost::resume() {
     heard_ = steady_now();
+    if (probe_) probe_->stop();
     if (state_ == State::ready) channel_->send(AgentWord::beat);
 }
 
@@ -273,6 +283,7 @@ void RemoteHost::heard() {
         events_.remark(format(messages::host_heard_again, name_, static_cast<int>(now - heard_)));
     told_of_silence_ = false;
     heard_ = now;
+    if (probe_) probe_->stop();
 }
 
 void RemoteHost::on_frame(AgentWord word, Reader& in) {

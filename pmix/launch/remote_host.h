@@ -10,6 +10,7 @@
 #include "pmix/launch/dial_back.h"
 #include "pmix/launch/frame_channel.h"
 #include "pmix/launch/host.h"
+#include "pmix/launch/host_probe.h"
 
 #include <map>
 #include <memory>
@@ -46,6 +47,8 @@ public:
     bool connecting() const { return state_ == State::connecting; }
     // No word for so long, and it is given up.
     void set_silence(double seconds) { silence_ = seconds; }
+    // It is given up sooner where its system does not answer `here` any more either.
+    void watch_system(const HostFacts& here);
     void pause();  // mpirun is about to be stopped
     void resume();
     void give_up(const std::string& why);
@@ -109,6 +112,7 @@ private:
     double silence_ = 32;
     double heard_ = 0;  // when, by the steady clock, in seconds
     bool told_of_silence_ = false;
+    std::unique_ptr<HostProbe> probe_;  // none: the silence alone counts
 };
 
 }  // namespace pomona

@@ -158,6 +158,25 @@ StartOrder some_start() {
     return out;
 }
 
+HostFacts some_facts() {
+    HostFacts out;
+    out.version = "0.1";
+    out.system = "Linux x86_64";
+    out.name = "a";
+    out.identity = "id";
+    out.processors = 8;
+    out.cores = 4;
+    out.fast = 2;
+    out.free_port = 21000;
+    out.own_address = "10.0.0.1";
+    out.caller_address = "10.0.0.2";
+    out.own_port = 22;
+    out.addresses = {"10.0.0.1/24", "fd00::1/64"};
+    out.link_local = {"fe80::1 en5"};
+    out.unsteady = {"10.9.0.1"};
+    return out;
+}
+
 JobOrders some_orders() {
     JobOrders out;
     out.tag = "abcd1234";
@@ -172,6 +191,7 @@ JobOrders some_orders() {
     out.cpu_set = {0, 2};
     out.rank_cores = {{1, {3, 4}}};
     out.silence_seconds = 32;
+    out.caller = some_facts();
     return out;
 }
 
@@ -216,18 +236,7 @@ TEST(agent_words, orders) {
     EXPECT_FALSE(read_orders(reader).has_value());
 }
 TEST(agent_words, facts) {
-    HostFacts facts{"0.1",
-                    "Linux x86_64",
-                    "a",
-                    "id",
-                    8,
-                    4,
-                    2,
-                    21000,
-                    "10.0.0.1",
-                    "10.0.0.2",
-                    {"10.0.0.1/24", "fd00::1/64"}};
-    damage(words_of_both(write_facts, read_facts, facts), read_facts);
+    damage(words_of_both(write_facts, read_facts, some_facts()), read_facts);
 }
 
 TEST(placement, more_processes_take_free_slots_and_then_share) {

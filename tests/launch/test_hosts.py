@@ -280,6 +280,90 @@ class Ends(Case):
                               r"32 s are over and then gives it up \(--silence 5 would make that 5 s\)\n"
                               r"mpirun: host h2: it is heard again, after [789] s\n$")
 
+    def inside_h1(self, *words, count=3):
+        """A job whose mpirun is on h1, in the network of the others."""
+        if self.apart:
+            self.skipTest("one such host has no processes of the others to enter them by")
+        process = subprocess.Popen(self.world.inside("h1", *self.words("-n", count, "--host",
+                                                                       self.world.names(count), *words)),
+                                   stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=self.environment(), start_new_session=True)
+        self.addCleanup(lambda: process.returncode is None and process.kill())
+        pids = self.pids_of(process, count)
+        time.sleep(2.5)  # mpirun and agents have tried by now which addresses answer
+        return process, pids
+
+    def gone(self, host, shells):
+        """Until the block ends: nothing gets to the host or leaves it; its agent stands still."""
+        stack = contextlib.ExitStack()
+        for hook in ("input", "output"):
+            stack.enter_context(self.filtered(host, hook, "drop"))
+        for pid in shells:
+            os.kill(pid, signal.SIGSTOP)
+        stack.callback(self.wake, shells)
+        return stack
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nftables")
+    def test_a_host_vanishes(self):
+        # Its system does not answer any more: nobody waits until 32 s are over.
+        process, pids = self.inside_h1(*self.LIVE)
+        with self.gone("h2", self.world.shells("h2")):
+            begun = time.monotonic()
+            code, _, err = self.end_of(process)
+            self.assertLess(time.monotonic() - begun, 15)
+        self.assertEqual(code, 1)
+        self.assertRegex(err, r"^mpirun: host h2: nothing was heard of it for \d s, and its system does not answer at "
+                              r"10\.213\.7\.2, .* either: .*; the job ends with code 1\n$")
+        self.nothing_left(pids)
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nftables")
+    def test_the_host_of_mpirun_vanishes(self):
+        process, pids = self.inside_h1(*self.LIVE)
+        mpirun = self.world.within(process.pid)
+        with self.gone("h1", [mpirun]):
+            begun = time.monotonic()
+            others = [pid for pid in pids if self.world.host_of(pid) != "h1"]
+            self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in others)), others)
+            self.assertLess(time.monotonic() - begun, 15)
+            os.kill(mpirun, signal.SIGKILL)
+        process.communicate()
+        self.nothing_left(pids)
+
+    def test_a_host_whose_system_answers_is_waited_for(self):
+        # Or one that did not answer when the job began, as where a firewall drops all but ssh.
+        for firewall in (False, True):
+            if firewall and not shutil.which("nft"):
+                continue
+            with self.subTest(firewall=firewall), contextlib.ExitStack() as stack:
+                self.world.forget_shells()
+                if firewall:
+                    stack.enter_context(self.filtered("h2", "input", "drop"))
+                process, _ = self.inside_h1("sh", "-c", "echo $$; sleep 11; echo end")
+                shells = self.world.shells("h2")
+                for pid in shells:
+                    os.kill(pid, signal.SIGSTOP)
+                time.sleep(7.5)
+                self.wake(shells)
+                code, out, err = self.end_of(process)
+                self.assertEqual((code, out), (0, "end\n" * 3), err)
+                self.assertRegex(err, r"host h2: it is heard again, after [789] s\n$")
+
+    def test_a_cable_is_pulled_and_put_back(self):
+        # Of both hosts at once, as the one between them: nobody else could know of it.
+        process, _ = self.inside_h1("sh", "-c", "echo $$; sleep 11; echo end", count=2)
+        shells, switch = self.world.shells("h2"), self.world.space("sw")
+        for port in ("p1", "p2"):
+            self.world.ip("-n", switch, "link", "set", port, "down")
+        for pid in shells:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(7.5)
+        for port in ("p1", "p2"):
+            self.world.ip("-n", switch, "link", "set", port, "up")
+        self.wake(shells)
+        code, out, err = self.end_of(process)
+        self.assertEqual((code, out), (0, "end\n" * 2), err)
+        self.assertRegex(err, r"host h2: it is heard again, after [789] s\n$")
+
     def test_mpirun_falls_silent(self):
         # As when its host loses its power: the agents end their ranks by themselves.
         process = self.start("-n", 2, "--silence", 2, "--host", "h1,h2", *self.LIVE)
@@ -496,16 +580,6 @@ class Programs(Case):
                 done = self.run_job("-n", 1, "--host", hosts, program, other)
                 self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
                                  (0, ["child: passed"] * 2 + ["parent: passed"]), done.stderr)
-
-    def filtered(self, host, hook, what):
-        """Packets that come to a host or leave it by eth0 are dropped or rejected until the block
-        ends."""
-        table = ["nft", f"add table inet t; add chain inet t c {{ type filter hook {hook} priority 0; }}; "
-                 f"add rule inet t c {'iif' if hook == 'input' else 'oif'} eth0 {what}"]
-        subprocess.run(self.world.inside(host, *table), check=True)
-        stack = contextlib.ExitStack()
-        stack.callback(subprocess.run, self.world.inside(host, "nft", "delete table inet t"), check=True)
-        return stack
 
     @unittest.skipUnless(shutil.which("nft"), "needs nftables")
     def test_a_firewall_comes_up(self):

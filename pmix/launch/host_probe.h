@@ -1,0 +1,76 @@
+// pmix/launch/host_probe.h: whether a host is there at all, asked of its system.
+// Idea: a host of which nothing is heard is busy, stopped, or gone. A system answers who connects
+// to it whatever its processes do: it takes the connection, or refuses it where nobody listens. By
+// which addresses it does so is tried at the start, when the host is known to be there (a firewall
+// may drop all); if later nothing is heard and none of these answers any more, the host is gone.
+// Wi-Fi and tunnels may be silent for seconds though all is well: where there is nothing else, the
+// probe tells nothing. Nor does it where this machine's own interfaces have lost their carrier, as
+// when the cable between two hosts was pulled: it may be put back.
+#pragma once
+
+#include "btl/tcp/socket.h"
+#include "pmix/launch/forward.h"
+#include "pmix/launch/host.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pomona {
+
+// One way to another host's system.
+struct ProbeWay {
+    tcp::Ip ip;
+    uint16_t port = 0;
+    bool steady = true;           // neither Wi-Fi nor a tunnel at its end
+    std::optional<tcp::End> own;  // of link-local addresses; none: as the system chooses
+};
+
+// The address that ssh used, those in networks that both are in, and the link-local ones by each
+// interface here that has one; at most kProbeWaysMost.
+inline constexpr size_t kProbeWaysMost = 16;
+std::vector<ProbeWay> ways_to(const HostFacts& there, const HostFacts& here);
+
+class HostProbe {
+public:
+    // Begins to try which ways answer.
+    HostProbe(event_base* base, std::vector<ProbeWay> ways, std::vector<std::string> unsteady_here);
+
+    // Would silence mean something?
+    bool tells() const;
+    // Nothing is heard of the host. Unless stop() comes first or a way answers, `gone` is called
+    // when all of them have been silent for kUnanswered.
+    void ask(std::function<void()> gone);
+    void stop();
+    // Of those that answered at the start, "10.0.7.2, fe80::2 by en5".
+    std::string places() const;
+
+    static constexpr double kAskAfter = 1.25;    // seconds without a word, with one each second
+    static constexpr double kUnanswered = 2.25;  // a lost packet is sent again after one
+
+private:
+    enum class State { trying, idle, asking };
+    struct Line {
+        ProbeWay way;
+        std::vector<tcp::Socket> sockets;
+        double tried_at = 0;
+        std::string from;       // this machine's address, at the start
+        bool answers = false;   // at the start
+        bool answered = false;  // now
+    };
+    void begin(State state);
+    void look();
+    void try_line(Line& line, double now);
+    bool carried() const;
+
+    event_base* base_;
+    std::vector<Line> lines_;
+    std::vector<std::string> unsteady_here_;
+    State state_ = State::idle;
+    double begun_ = 0, looked_ = 0, answered_at_ = 0;
+    std::function<void()> gone_;
+    EventPtr timer_;
+};
+
+}  // namespace pomona
