@@ -12,13 +12,14 @@ the start of mpirun to its end for programs that only begin and end, two ranks o
 hosts; then, with cables that a token bucket limits, messages of 4 MiB from one host to another, as
 a share of the cable's rate (a bare TCP connection stands beside them), and an allreduce of 64 MiB
 with one rank on each of 2, 4 and 8 hosts, against the time that the bytes need (2 (n - 1) / n of
-them through each cable); and the time from the end of
-a host's agent to that of mpirun. TCP's congestion control is the system's, or each of --congestion
+them through each cable); and the time to the end of mpirun from the end of a host's agent, and from
+when a host has vanished: nothing gets there or comes from it any more. TCP's congestion control is the system's, or each of --congestion
 in turn (cubic is that of most Linux systems, bbr that of some); the figures name it, and say how
 many of 1000 segments TCP sent again meanwhile. Linux and root.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -348,6 +349,30 @@ def lost_host(library, world, rounds):
     return out
 
 
+def vanished_host(library, world, rounds):
+    """Milliseconds from when nothing gets to a host any more, or leaves it, to mpirun's end."""
+    out = []
+    for _ in range(rounds):
+        world.forget_shells()
+        job = subprocess.Popen(library.command(3, 1, "sum", 1 << 10, 100000000),
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=clean(),
+                               stdin=subprocess.DEVNULL)
+        time.sleep(3)  # of the two in which mpirun tries which addresses answer
+        begin = time.perf_counter()
+        world.ip("-n", world.space("sw"), "link", "set", "p2", "down")
+        for pid in world.shells("h2"):  # their words do not go by the network
+            os.kill(pid, signal.SIGSTOP)
+        while job.stdout.read(65536):
+            pass
+        job.wait()
+        out.append((time.perf_counter() - begin) * 1e3)
+        world.ip("-n", world.space("sw"), "link", "set", "p2", "up")
+        for pid in world.shells("h2"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    return out
+
+
 def arguments(about, rounds, more=lambda parser: None):
     """What benchmarks over hosts are called with; `about`: the caller's description."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
@@ -436,9 +461,10 @@ def main():
             for control in controls:
                 shares(rows, world, all_, rate, max(options.rounds // 3, 2), control, streams)
         if streams:
-            times = lost_host(launched[0], world, min(options.rounds, 5))
-            rows.keep("lost_host_ms", "pomona", {"median": round(statistics.median(times), 1),
-                                                 "most": round(max(times), 1)}, len(times))
+            for group, measure in (("lost_host_ms", lost_host), ("vanished_host_ms", vanished_host)):
+                times = measure(launched[0], world, min(options.rounds, 5))
+                rows.keep(group, "pomona", {"median": round(statistics.median(times), 1),
+                                            "most": round(max(times), 1)}, len(times))
         result["load_at_end"] = round(os.getloadavg()[0], 1)
         if options.json:
             Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
