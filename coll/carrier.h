@@ -25,6 +25,7 @@ struct Completion {
 inline constexpr size_t kPostBytes = 4096;  // the longest post
 
 class ReducingReceive;  // coll/reducing_receive.h
+struct AsideReduction;  // coll/reducer.h
 
 class Carrier {
 public:
@@ -50,6 +51,13 @@ public:
     // transports: so a long computation lets messages pass between its parts. False: it cannot.
     virtual bool later(Completion& next) {
         (void)next;
+        return false;
+    }
+
+    // A long reduction that another thread helps with (coll/helper.h); the completion is called
+    // once in a later turn. False: it is to be done here.
+    virtual bool aside(const AsideReduction& reduction, Completion& done) {
+        (void)reduction, (void)done;
         return false;
     }
 

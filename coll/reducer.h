@@ -11,10 +11,24 @@
 
 namespace pomona::coll {
 
+// A long reduction is done in parts of so many bytes, each whole elements of all sizes; the last
+// one is longer. 10 Gb/s bring a part in 80 us, and it is added up in 10 to 30.
+inline constexpr size_t kReducePart = 3 << 15;
+
+// out = left op right by a kernel, which any thread may call; `out` as for its `to`.
+struct AsideReduction {
+    const ReduceKernel* kernel = nullptr;
+    std::byte* out = nullptr;
+    const std::byte* left = nullptr;
+    const std::byte* right = nullptr;
+    size_t count = 0, element = 0;  // elements, and bytes of one
+};
+
 struct Reducer {
     // The functions take any number of elements at any address, so a vector may be reduced in
     // parts.
     bool any_run = false;
+    const ReduceKernel* kernel = nullptr;  // that they call; null of users' functions
     // inout = left op inout; `left` and `inout` do not overlap.
     void (*into)(const Reducer* self, void* inout, const void* left, size_t count) = nullptr;
     // out = left op right; `out` may be `left`, or neither.
@@ -29,16 +43,16 @@ struct Reducer {
 
 // A predefined operation on a predefined type.
 struct KernelReducer : Reducer {
-    explicit KernelReducer(const ReduceKernel& kernel) : kernel(kernel) {
+    explicit KernelReducer(const ReduceKernel& its_kernel) {
+        kernel = &its_kernel;
         any_run = true;
         into = [](const Reducer* self, void* inout, const void* left, size_t count) {
-            static_cast<const KernelReducer*>(self)->kernel.into(inout, left, count);
+            self->kernel->into(inout, left, count);
         };
         to = [](const Reducer* self, void* out, const void* left, const void* right, size_t count) {
-            static_cast<const KernelReducer*>(self)->kernel.to(out, left, right, count);
+            self->kernel->to(out, left, right, count);
         };
     }
-    const ReduceKernel& kernel;
 };
 
 }  // namespace pomona::coll

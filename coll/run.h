@@ -107,6 +107,7 @@ private:
     bool hand_over(const Step& step, State& state);
     bool receive_reducing(StepId id);
     bool begin_parts(const Step& step, State& state);
+    bool put_aside(const Step& step, State& state);
     bool next_part(const Step& step, State& state);
     void do_part(const Step& step, State& state);
     bool apart(const Step& step) const;

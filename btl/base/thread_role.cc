@@ -8,23 +8,27 @@
 
 namespace pomona {
 
-static const char kName[] = "pomona-progress";  // Linux allows 15 characters
+static const char kProgress[] = "pomona-progress",
+                  kHelper[] = "pomona-helper";  // at most 15 characters
 static thread_local bool makes_progress = false;
 
 bool is_progress_thread() { return makes_progress; }
 
+static void set_role(const char* name) {
 #if defined(__APPLE__)
-void become_progress_thread() {
-    makes_progress = true;
-    (void)pthread_setname_np(kName);
+    (void)pthread_setname_np(name);
     // One below the user interface's: latency matters, and the user did ask for it.
     (void)pthread_set_qos_class_self_np(QOS_CLASS_USER_INITIATED, 0);
-}
 #else
+    (void)pthread_setname_np(pthread_self(), name);
+#endif
+}
+
 void become_progress_thread() {
     makes_progress = true;
-    (void)pthread_setname_np(pthread_self(), kName);
+    set_role(kProgress);
 }
-#endif
+
+void become_helper_thread() { set_role(kHelper); }
 
 }  // namespace pomona

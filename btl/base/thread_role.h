@@ -8,7 +8,8 @@ namespace pomona {
 
 // For the calling thread. Failure costs speed, not correctness, and is ignored.
 void become_progress_thread();
-// Whether the calling thread is one.
+void become_helper_thread();  // coll/helper.h
+// Whether the calling thread is the progress thread.
 bool is_progress_thread();
 
 }  // namespace pomona

@@ -30,6 +30,9 @@
 
 namespace pomona {
 
+namespace coll {
+class Helper;
+}
 class Communicator;
 class Datatype;
 
@@ -169,6 +172,10 @@ public:
     void cancel_step(uint64_t context, coll::Completion& done, uint8_t told = kFlagLost);
     // Calls it once in the next turn(), between two looks at the transports.
     void later(coll::Completion& next) { later_.push_back(&next); }
+    // Lets another thread help with long reductions, from the first one on.
+    void set_helping(bool helps) { helps_ = helps; }
+    // A long reduction that it helps with: calls `done` once in a later turn. False: it does not.
+    bool aside(const coll::AsideReduction& reduction, coll::Completion& done);
 
     // Small collectives over shared memory; polled by turn().
     Boards boards;
@@ -376,6 +383,7 @@ private:
     bool look();
     bool passed_on();
     bool do_later();
+    void help();
     Transport** poll_all(Transport** transport, Transport** end);
     void run_progress();
     void run_callbacks();
@@ -509,8 +517,17 @@ private:
     ConnectFunction connect_;
     std::vector<std::unique_ptr<Peer>> peers_;
     std::deque<coll::Completion*> later_;  // parts of long computations
-    std::vector<Peer*> queued_peers_;      // with something waiting to be pushed, or newly failed
-    std::vector<int> failed_;              // ranks, in the order of learning
+    // The thread that helps with them, once one was needed; while it is busy, `helping_` is in
+    // later_.
+    bool helps_ = false;
+    bool looked_in_vain_ = false;  // the last look of do_later() has moved nothing
+    std::unique_ptr<coll::Helper> helper_;
+    struct Helping : coll::Completion {
+        Engine* engine = nullptr;
+        bool queued = false;
+    } helping_;
+    std::vector<Peer*> queued_peers_;  // with something waiting to be pushed, or newly failed
+    std::vector<int> failed_;          // ranks, in the order of learning
     NoticeListener* listener_ = nullptr;
     Transport* carrier_ = nullptr;
 

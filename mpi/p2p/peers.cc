@@ -2,6 +2,7 @@
 // waits for them.
 #include "btl/base/log.h"
 #include "btl/base/messages.h"
+#include "coll/helper.h"
 #include "mpi/p2p/engine.h"
 
 #include <algorithm>
@@ -27,6 +28,7 @@ void Engine::attach(int job_size, std::vector<Transport*> transports, Sleeper* s
 void Engine::detach() {
     transports_.clear();
     sleeper_ = nullptr;
+    helper_.reset();
     for (auto& peer : peers_) { peer->endpoint = nullptr; }
 }
 

@@ -2,7 +2,9 @@
 // Who polls: whoever waits. With several threads one polls (or sleeps in the Sleeper), the others
 // park (parking.h); whoever stops polling wakes them so that one takes over.
 #include "btl/base/check.h"
+#include "btl/base/clock.h"
 #include "btl/base/thread_role.h"
+#include "coll/helper.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/giving_way.h"
 
@@ -48,7 +50,9 @@ void Engine::grow(int job_size) {
 
 bool Engine::turn() {
     bool moved = look();
-    return __builtin_expect(later_.empty(), 1) ? moved : do_later();
+    if (__builtin_expect(later_.empty(), 1)) return moved;
+    looked_in_vain_ = !moved;
+    return do_later();
 }
 
 // Between each two parts there is a look at the transports. All parts that are at hand belong to
@@ -61,10 +65,40 @@ bool Engine::do_later() {
         later_.pop_front();
         next->function(next, nullptr);
         if (enough) break;  // by the look before, which has found what is waited for, or by this
-        look();
+        looked_in_vain_ = !look();
         if (enough) break;
     }
     return true;
+}
+
+bool Engine::aside(const coll::AsideReduction& reduction, coll::Completion& done) {
+    if (!helps_) return false;
+    if (!helper_) helper_ = coll::Helper::start();
+    helps_ = helper_ != nullptr;
+    if (!helps_ || !helper_->offer(reduction, done)) return false;
+    if (!std::exchange(helping_.queued, true)) {
+        helping_.engine = this;
+        helping_.function = [](coll::Completion* self, const Error*) {
+            static_cast<Helping*>(self)->engine->help();
+        };
+        later(helping_);
+    }
+    return true;
+}
+
+// This thread takes a part where it has nothing else to do.
+void Engine::help() {
+    helper_->collect();
+    if (looked_in_vain_ && helper_->busy()) {
+        const Nanoseconds start = RealClock().now();
+        if (helper_->take_part() > 0)
+            count(counters_.reduce_ns, static_cast<uint64_t>(RealClock().now() - start));
+        helper_->collect();
+    }
+    helping_.queued = helper_->busy();
+    if (helping_.queued) return later(helping_);
+    uint64_t known = counters_.bytes_reduced_aside.load(std::memory_order_relaxed);
+    count(counters_.bytes_reduced_aside, helper_->bytes() - known);
 }
 
 inline bool Engine::look() {

@@ -137,6 +137,9 @@ public:
     }
     std::byte* chunk(int rank, int index) override { return board_->memory(rank, chunk_of(index)); }
     bool later(coll::Completion& next) override { return engine().later(next), true; }
+    bool aside(const coll::AsideReduction& reduction, coll::Completion& done) override {
+        return engine().aside(reduction, done);
+    }
     void cancel(coll::Completion& done) override {
         if (!engine().boards.cancel(done)) engine().cancel_step(context_, done, told());
     }

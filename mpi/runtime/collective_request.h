@@ -140,7 +140,6 @@ private:
     struct OperationReducer : coll::Reducer {
         const Operation* operation = nullptr;
         const Datatype* type = nullptr;
-        const ReduceKernel* kernel = nullptr;
         coll::Gates* gates = nullptr;  // of a kernel for a device
         bool packed = false;           // elements, which the function gets one by one
         size_t element_bytes = 0;

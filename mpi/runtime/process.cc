@@ -158,6 +158,7 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
         if (!given_transports) wait_reports->set_reach([this](int peer) { (void)connect(peer); });
         engine.set_watch(wait_reports.get());
     }
+    engine.set_helping(has_helping_thread());
     make_world();
     if (params.progress == "thread") {
         thread_level = MPI_THREAD_MULTIPLE;
@@ -167,6 +168,22 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     }
     state.store(State::running, std::memory_order_release);
     return {};
+}
+
+// Is all that this process may meet on its machine? Of a spawned world those before it count too.
+static bool on_one_node(const Job& job) {
+    return std::all_of(job.node_of.begin(), job.node_of.end(),
+                       [&](int node) { return node == job.node(job.rank); });
+}
+
+// Another rank's core is not taken: of a rank that is bound two are its own, else each rank of the
+// machine is to have two.
+bool Process::has_helping_thread() const {
+    const Job& here = job();
+    if (params.reduce_thread != "auto") return params.reduce_thread == "thread" && !simulated;
+    int usable = usable_cores();
+    int wanted = usable < machine_cores() ? 2 : 2 * here.local_size;
+    return !simulated && !on_one_node(here) && !here.oversubscribed && usable >= wanted;
 }
 
 // For `pomona top`, which does without them where this fails.
@@ -185,12 +202,6 @@ void Process::start_watching(bool simulated) {
 
 static bool lists(const std::string& words, const char* word) {
     return ("," + words + ",").find("," + std::string(word) + ",") != std::string::npos;
-}
-
-// Is all that this process may meet on its machine? Of a spawned world those before it count too.
-static bool on_one_node(const Job& job) {
-    return std::all_of(job.node_of.begin(), job.node_of.end(),
-                       [&](int node) { return node == job.node(job.rank); });
 }
 
 // Transports in order of preference. Addresses that cannot be derived are published; the fence that

@@ -136,6 +136,7 @@ public:
 
 private:
     void show_counters();
+    bool has_helping_thread() const;
     void start_watching(bool simulated);
     Status make_transports();
     Result<std::shared_ptr<tcp::Shared>> make_tcp();

@@ -13,9 +13,10 @@ hosts; then, with cables that a token bucket limits, messages of 4 MiB from one 
 a share of the cable's rate (a bare TCP connection stands beside them), and an allreduce of 64 MiB
 with one rank on each of 2, 4 and 8 hosts, against the time that the bytes need (2 (n - 1) / n of
 them through each cable); and the time to the end of mpirun from the end of a host's agent, and from
-when a host has vanished: nothing gets there or comes from it any more. TCP's congestion control is the system's, or each of --congestion
-in turn (cubic is that of most Linux systems, bbr that of some); the figures name it, and say how
-many of 1000 segments TCP sent again meanwhile. Linux and root.
+when a host has vanished: nothing gets there or comes from it any more. TCP's congestion control is
+the system's, or each of --congestion in turn (cubic is that of most Linux systems, bbr that of
+some); the figures name it, and say how many of 1000 segments TCP sent again meanwhile. Linux and
+root.
 """
 
 import argparse

@@ -556,6 +556,24 @@ class Programs(Case):
             for host, other in pair:
                 self.world.ip("-n", self.world.space(host), "neigh", "del", other, "dev", "eth0")
 
+    def test_who_helps_with_long_sums(self):
+        # A thread, where messages come from other machines and the rank has a core for it.
+        program = os.path.join(self.world.place, "long_sum")
+        subprocess.run([MPICC, "-O1", "-Wall", "-Werror", os.path.join(HERE, "long_sum.c"), "-o", program],
+                       check=True)
+        cores = len(os.sched_getaffinity(0))
+        one_host = ("--host", "h1:2", "--set", "allreduce=ring")  # by messages of half the vector
+        for options, ranks, helped in ((["--host", "h1,h2"], 2, cores >= 2),
+                                       (["--host", "h1,h2", "--set", "reduce_thread=none"], 2, False),
+                                       ([*one_host], 2, False),
+                                       ([*one_host, "--set", "reduce_thread=thread"], 2, True),
+                                       (["--host", f"h1:{cores},h2:{cores}"], 2 * cores, False)):
+            with self.subTest(options=options):
+                done = self.run_job("-n", ranks, "--bind-to", "none", *options, program)
+                word = "helper" if helped else "alone"
+                self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
+                                 (0, sorted(f"rank {rank}: {word}" for rank in range(ranks))), done.stderr)
+
     OTHER = "POMONA_FORMATS=8,53,4,signed"  # an announced long double of 8 bytes
 
     def test_types_that_differ_are_refused(self):

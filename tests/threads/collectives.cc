@@ -123,5 +123,39 @@ TEST(CollectiveAlgorithms, of_allreduce_by_name) {
         }
 }
 
+// Another thread of each rank helps with reductions, several at once.
+TEST(CollectiveAlgorithms, of_long_sums_that_a_thread_helps_with) {
+    for (const char* transport : {"shm", "tcp"}) {
+        SCOPED_TRACE(transport);
+        ThreadJob job{3,
+                      transport,
+                      MPI_THREAD_SINGLE,
+                      {"POMONA_REDUCE_THREAD=thread", "POMONA_ALLREDUCE=ring:segments=2",
+                       "POMONA_REDUCE_SCATTER=ring:segments=2"}};
+        run_threads(job, [&](int rank) {
+            constexpr int count = 600'000, parts = 3;
+            std::vector<int> in(count), out(count), twice(count), part(count / parts);
+            for (int round = 0; round < 3; ++round) {
+                for (int i = 0; i < count; ++i) in[static_cast<size_t>(i)] = rank * round + i;
+                MPI_Request requests[3];
+                MPI_Iallreduce(in.data(), out.data(), count, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                               &requests[0]);
+                MPI_Iallreduce(in.data(), twice.data(), count, MPI_INT, MPI_MAX, MPI_COMM_WORLD,
+                               &requests[1]);
+                MPI_Ireduce_scatter_block(in.data(), part.data(), count / parts, MPI_INT, MPI_SUM,
+                                          MPI_COMM_WORLD, &requests[2]);
+                MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+                for (int i = 0; i < count; i += 11) {
+                    ASSERT_EQ(out[static_cast<size_t>(i)], 3 * round + 3 * i);
+                    ASSERT_EQ(twice[static_cast<size_t>(i)], 2 * round + i);
+                }
+                for (int i = 0; i < count / parts; ++i)
+                    ASSERT_EQ(part[static_cast<size_t>(i)],
+                              3 * round + 3 * (i + rank * (count / parts)));
+            }
+        });
+    }
+}
+
 }  // namespace
 }  // namespace pomona

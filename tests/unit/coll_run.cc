@@ -33,6 +33,8 @@ public:
     bool lending = false;
     std::vector<Completion*> next;  // parts of what is computed; only with `turns`
     bool turns = false;
+    bool helping = false;
+    std::vector<std::pair<AsideReduction, Completion*>> helped;
     std::vector<ReducingReceive*> reducing;
     std::vector<Bytes> received;
     std::vector<std::byte> own_chunk = std::vector<std::byte>(kPieceBytes);  // for all there are
@@ -46,6 +48,10 @@ public:
     bool later(Completion& part) override {
         if (turns) next.push_back(&part);
         return turns;
+    }
+    bool aside(const AsideReduction& reduction, Completion& done) override {
+        if (helping) helped.emplace_back(reduction, &done);
+        return helping;
     }
     // What an engine does in a turn.
     void turn() {
@@ -71,6 +77,8 @@ public:
     bool recv_now(int peer, int, Bytes) { return note_now(-peer); }
     void cancel(Completion& done) override {
         if (std::find(next.begin(), next.end(), &done) != next.end()) return;  // it cannot
+        for (const auto& [reduction, its_done] : helped)
+            if (its_done == &done) return;
         ++cancelled;
         end(done, &kWithdrawn);
     }
@@ -466,6 +474,60 @@ TEST(Runner, reduces_long_vectors_in_parts) {
         ASSERT_EQ(result, wanted) << "case " << which;
         while (!carrier.operations.empty()) carrier.end(*carrier.operations[0].done);
         EXPECT_EQ(done.calls, 1);
+    }
+}
+
+// Goal: a long reduction goes to the carrier's helper whole, and what waits for it starts when that
+// says so; a short one, and a user's function, do not; after a failure the execution ends when the
+// helper has left its memory. Method: the helper's work is done by hand.
+TEST(Runner, puts_long_reductions_aside) {
+    constexpr size_t count = 250'001, bytes = count * 4, few = 1000;
+    enum Case { helped, no_helper, users_function, fails, cases };
+    for (int which = 0; which < cases; ++which) {
+        KernelReducer sum(*find_kernel(ReduceOp::sum, ElementType::f32));
+        if (which == users_function) sum.kernel = nullptr;
+        if (which == users_function)
+            sum.to = [](const Reducer*, void*, const void*, const void*, size_t) {};
+        Shape shape{.rank = 0, .size = 2, .element = 4};
+        Builder s(shape);
+        s.reduce(s.input(bytes, 4 * few), s.input(bytes, 4 * few), s.result(bytes, 4 * few));
+        s.reduce(s.input(0, bytes), s.input(0, bytes), s.result(0, bytes));
+        s.send(1, s.result(0, bytes));
+        Schedule schedule = s.finish();
+        auto input = ramp(count + few, 1, 1);
+        std::vector<float> result(count + few, -1);
+        ManualCarrier carrier;
+        carrier.helping = which != no_helper;
+        Runner runner;
+        Done done;
+        runner.prepare(schedule);
+        runner.start(carrier, {.input = input.data(), .result = result.data(), .reducer = &sum},
+                     done);
+        bool aside = which == helped || which == fails;
+        ASSERT_EQ(carrier.helped.size(), aside ? 1u : 0u) << "case " << which;
+        ASSERT_EQ(carrier.operations.size(), aside ? 0u : 1u) << "case " << which;
+        if (aside) {
+            auto [all, its_done] = carrier.helped[0];
+            EXPECT_EQ(result[0], -1.0f);
+            EXPECT_EQ(all.count, count);
+            if (which == fails) {
+                runner.fail({Code::timed_out, "The job ends", -1, 0});
+                EXPECT_EQ(done.calls, 0) << "the helper is in its memory";
+            }
+            all.kernel->to(all.out, all.left, all.right, all.count);
+            carrier.helped.clear();
+            its_done->function(its_done, nullptr);
+        }
+        if (which == fails) {
+            EXPECT_EQ(done.calls, 1);
+            EXPECT_TRUE(carrier.operations.empty());
+            continue;
+        }
+        ASSERT_EQ(carrier.operations.size(), 1u);
+        carrier.end(*carrier.operations[0].done);
+        EXPECT_EQ(done.calls, 1);
+        if (which == users_function) continue;
+        for (size_t i = 0; i < count + few; ++i) ASSERT_EQ(result[i], 2 * input[i]);
     }
 }
 
