@@ -158,7 +158,7 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
         if (!given_transports) wait_reports->set_reach([this](int peer) { (void)connect(peer); });
         engine.set_watch(wait_reports.get());
     }
-    engine.set_helping(has_helping_thread());
+    engine.set_helping(has_helping_thread(given_transports));
     make_world();
     if (params.progress == "thread") {
         thread_level = MPI_THREAD_MULTIPLE;
@@ -178,12 +178,13 @@ static bool on_one_node(const Job& job) {
 
 // Another rank's core is not taken: of a rank that is bound two are its own, else each rank of the
 // machine is to have two.
-bool Process::has_helping_thread() const {
+bool Process::has_helping_thread(bool given_transports) const {
     const Job& here = job();
     if (params.reduce_thread != "auto") return params.reduce_thread == "thread" && !simulated;
+    if (given_transports) return false;  // whose time may be another one
     int usable = usable_cores();
     int wanted = usable < machine_cores() ? 2 : 2 * here.local_size;
-    return !simulated && !on_one_node(here) && !here.oversubscribed && usable >= wanted;
+    return !on_one_node(here) && !here.oversubscribed && usable >= wanted;
 }
 
 // For `pomona top`, which does without them where this fails.

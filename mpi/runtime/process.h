@@ -136,7 +136,7 @@ public:
 
 private:
     void show_counters();
-    bool has_helping_thread() const;
+    bool has_helping_thread(bool given_transports) const;
     void start_watching(bool simulated);
     Status make_transports();
     Result<std::shared_ptr<tcp::Shared>> make_tcp();
