@@ -68,6 +68,10 @@ void BsendBuffer::left(BsendPiece& piece) {
     });
 }
 
+bool BsendBuffer::fits(size_t length) const {
+    return automatic || length + MPI_BSEND_OVERHEAD <= static_cast<size_t>(size);
+}
+
 // Room for `length` bytes, or null when the buffer is full. With the engine held.
 BsendPiece* BsendBuffer::take(Communicator& comm, size_t length) {
     size_t offset = 0;
@@ -94,6 +98,8 @@ Status BsendBuffer::send(Communicator& comm, Data data, Envelope to) {
     BsendPiece* piece;
     {
         Engine::Hold hold(engine_);
+        // It needs no room, but a buffer too small for it is a mistake all the same.
+        if (fits(bytes) && engine_.send_now(comm, data, to)) return {};
         piece = take(comm, bytes);
     }
     // What has been received may not be known here yet: by paths that may lose it is when that is

@@ -38,6 +38,7 @@ public:
 private:
     friend class BsendPiece;
     friend class BsendFlush;
+    bool fits(size_t length) const;  // were nothing else in it
     BsendPiece* take(Communicator& comm, size_t length);
     void left(BsendPiece& piece);
 

@@ -116,6 +116,10 @@ P2pRequest* Engine::sent_request() {
     return sent_request_.get();
 }
 
+bool Engine::send_now(Communicator& comm, const Data& data, Envelope to) {
+    return send_at_once(comm, data, to, SendMode::standard, &Peer::eager_limit);
+}
+
 Outcome Engine::send(Communicator& comm, Data data, Envelope to, SendMode mode) {
     {
         Hold hold(*this);

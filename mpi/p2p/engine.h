@@ -96,6 +96,8 @@ public:
     // Blocking forms return when the buffer may be reused.
     Outcome send(Communicator& comm, Data data, Envelope to, SendMode mode);
     Outcome recv(Communicator& comm, Data data, Envelope from);
+    // Sends a short message if there is room and nothing goes before it; with the engine held.
+    bool send_now(Communicator& comm, const Data& data, Envelope to);
     // Non-blocking forms return a started request with one reference for the caller.
     P2pRequest* isend(Communicator& comm, Data data, Envelope to, SendMode mode);
     P2pRequest* irecv(Communicator& comm, Data data, Envelope from);
