@@ -197,13 +197,13 @@ class HostWorld:
 
     def outside(self, numbers):
         """The numbers that ranks have here, of those by which they know themselves. An agent on
-        one host may have the number of a rank on another one."""
+        one host, or its watchdog, may have the number of a rank on another one."""
         if not self.own_processes:
             return numbers
         known = {}
         for pids in self.processes().values():
             for pid in pids:
-                if command_of(pid) != "mpirun":
+                if command_of(pid) not in ("mpirun", "pomona-watchdog"):
                     known.setdefault(inside_number(pid), []).append(pid)
         return [known[number].pop() if known.get(number) else number for number in numbers]
 
