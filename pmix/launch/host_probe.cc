@@ -88,7 +88,7 @@ void HostProbe::stop() {
     if (state_ != State::asking) return;
     state_ = State::idle;
     timer_.reset();
-    for (Line& line : lines_) line.sockets.clear();
+    for (Line& line : lines_) line.tries.clear();
 }
 
 std::string HostProbe::places() const {
@@ -105,7 +105,7 @@ void HostProbe::begin(State state) {
     state_ = state;
     begun_ = looked_ = steady_now();
     for (Line& line : lines_) {
-        line.sockets.clear();
+        line.tries.clear();
         line.tried_at = 0;
         line.answered = false;
     }
@@ -116,17 +116,27 @@ void HostProbe::begin(State state) {
     look();
 }
 
+void HostProbe::answer(Line& line, uint16_t port) {
+    line.answered = true;
+    line.port = port;
+}
+
 void HostProbe::try_line(Line& line, double now) {
+    // At the start the second try is for the other port; later the one that answered then serves.
+    bool first = line.tried_at == 0 && line.way.quiet_port != 0;
+    uint16_t port = state_ == State::asking ? line.port
+                    : first                 ? line.way.quiet_port
+                                            : line.way.port;
     line.tried_at = now;
     const tcp::End* own = line.way.own ? &*line.way.own : nullptr;
     tcp::End peer{line.way.ip, own ? own->interface : ""};
-    auto made = tcp::Socket::connect(own, peer, line.way.port, 0);
+    auto made = tcp::Socket::connect(own, peer, port, 0);
     if (!made.ok()) {
-        line.answered |= means_answer(made.error().os_errno);
+        if (means_answer(made.error().os_errno)) answer(line, port);
         return;
     }
     if (auto from = made->own_ip(); from && state_ == State::trying) line.from = from->text();
-    line.sockets.push_back(std::move(*made));
+    line.tries.push_back({std::move(*made), port});
 }
 
 // Does an interface here, of those by which it answered, still have somebody at its cable's end?
@@ -146,13 +156,13 @@ void HostProbe::look() {
     bool any = false, all = true;
     for (Line& line : lines_) {
         if (state_ == State::asking && !line.answers) continue;
-        for (size_t i = 0; i < line.sockets.size() && !line.answered;) {
-            int done = line.sockets[i].finished();
-            line.answered = done > 0 || (done < 0 && means_answer(errno));
-            if (done < 0) line.sockets.erase(line.sockets.begin() + static_cast<ptrdiff_t>(i));
+        for (size_t i = 0; i < line.tries.size() && !line.answered;) {
+            int done = line.tries[i].socket.finished();
+            if (done > 0 || (done < 0 && means_answer(errno))) answer(line, line.tries[i].port);
+            if (done < 0) line.tries.erase(line.tries.begin() + static_cast<ptrdiff_t>(i));
             else ++i;
         }
-        double pause = line.sockets.empty() ? kFailedAgain : kTryAgain;
+        double pause = line.tries.empty() ? kFailedAgain : kTryAgain;
         if (!line.answered && now - line.tried_at > pause) try_line(line, now);
         any |= line.answered;
         all &= line.answered;
@@ -162,7 +172,7 @@ void HostProbe::look() {
     if (!over) return;
     bool gone = state_ == State::asking && !any && carried();
     for (Line& line : lines_) {
-        line.sockets.clear();
+        line.tries.clear();
         if (state_ == State::trying) line.answers = line.answered;
     }
     if (std::exchange(state_, State::idle) == State::asking) answered_at_ = now;

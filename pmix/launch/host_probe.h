@@ -19,17 +19,22 @@
 
 namespace pomona {
 
+// Where nobody listens (discard, RFC 863): a refusal troubles no program. Where a firewall drops
+// what goes there, the port of ssh is tried, whose server notes it.
+inline constexpr uint16_t kQuietPort = 9;
+
 // One way to another host's system.
 struct ProbeWay {
     tcp::Ip ip;
-    uint16_t port = 0;
+    uint16_t port = 0;            // of ssh
     bool steady = true;           // neither Wi-Fi nor a tunnel at its end
     std::optional<tcp::End> own;  // of link-local addresses; none: as the system chooses
+    uint16_t quiet_port = kQuietPort;
 };
 
 // The address that ssh used, those in networks that both are in, and the link-local ones by each
 // interface here that has one; at most kProbeWaysMost.
-inline constexpr size_t kProbeWaysMost = 16;
+inline constexpr size_t kProbeWaysMost = 8;
 std::vector<ProbeWay> ways_to(const HostFacts& there, const HostFacts& here);
 
 class HostProbe {
@@ -51,10 +56,15 @@ public:
 
 private:
     enum class State { trying, idle, asking };
+    struct Try {
+        tcp::Socket socket;
+        uint16_t port;
+    };
     struct Line {
         ProbeWay way;
-        std::vector<tcp::Socket> sockets;
+        std::vector<Try> tries;
         double tried_at = 0;
+        uint16_t port = 0;      // that answered at the start
         std::string from;       // this machine's address, at the start
         bool answers = false;   // at the start
         bool answered = false;  // now
@@ -62,6 +72,7 @@ private:
     void begin(State state);
     void look();
     void try_line(Line& line, double now);
+    static void answer(Line& line, uint16_t port);
     bool carried() const;
 
     event_base* base_;

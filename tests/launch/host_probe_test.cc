@@ -74,7 +74,7 @@ struct Port {
         EXPECT_EQ(bind(listener, name, length), 0);
         EXPECT_EQ(getsockname(listener, name, &length), 0);
         EXPECT_EQ(listen(listener, room ? 64 : 0), 0);
-        way = {tcp::Ip::parse("127.0.0.1").value(), ntohs(address.sin_port), true, {}};
+        way = {tcp::Ip::parse("127.0.0.1").value(), ntohs(address.sin_port), true, {}, 0};
     }
     ~Port() { close(); }
     void close() {
@@ -140,6 +140,27 @@ TEST(host_probe, it_is_heard_meanwhile) {
     probed.probe->stop();
     probed.run(2.5);
     EXPECT_FALSE(gone);
+}
+
+TEST(host_probe, the_port_of_ssh_where_nothing_gets_to_another) {
+    Port dropped(false), ssh(true);
+    Probed fill({dropped.way}, {});
+    ProbeWay way = ssh.way;
+    way.quiet_port = dropped.way.port;
+    Probed probed({way}, {});
+    EXPECT_TRUE(probed.probe->tells());
+    EXPECT_FALSE(probed.asked());
+}
+
+TEST(host_probe, the_quiet_port_is_enough_where_it_answers) {
+    Port quiet(false), ssh(false);
+    quiet.close();
+    Probed fill({ssh.way}, {});  // nothing gets there
+    ProbeWay way = ssh.way;
+    way.quiet_port = quiet.way.port;
+    Probed probed({way}, {});
+    EXPECT_TRUE(probed.probe->tells());
+    EXPECT_FALSE(probed.asked());
 }
 
 TEST(host_probe, an_address_that_never_answered_says_nothing) {
