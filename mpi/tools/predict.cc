@@ -12,10 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <sys/wait.h>
 
 namespace pomona {
 
@@ -102,11 +100,7 @@ bool get_model(const PredictOptions& options, StepModel& model, std::string& pro
 int plot(const PredictOptions& options, const std::string& text) {
     std::string command = format("{} -c {} {}", shell_quoted(options.python),
                                  shell_quoted(kPredictPlot), shell_quoted(options.plot));
-    FILE* python = popen(command.c_str(), "w");
-    if (!python) return complain("--plot: no process can be started");
-    std::fwrite(text.data(), 1, text.size(), python);
-    int status = pclose(python);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
+    if (tell(command, text)) return 0;
     return complain(
         format("--plot: {} could not draw {}. It needs matplotlib: {} -m pip install "
                "matplotlib, or name another by --python",

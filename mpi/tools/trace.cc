@@ -15,11 +15,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace pomona {
@@ -153,10 +151,7 @@ int draw_heat(const TraceSums& sums, const std::string& picture) {
     std::string python = chosen && *chosen ? chosen : "python3";
     std::string command =
         format("{} {} {}", shell_quoted(python), shell_quoted(script), shell_quoted(picture));
-    std::FILE* pipe = popen(command.c_str(), "w");
-    if (pipe) std::fputs(as_json(sums).dump().c_str(), pipe);
-    int status = pipe ? pclose(pipe) : -1;
-    if (status == 0) return 0;
+    if (tell(command, as_json(sums).dump())) return 0;
     complain("trace",
              format("{} was not drawn; POMONA_PYTHON names a Python that has matplotlib", picture));
     return 1;

@@ -31,6 +31,17 @@ std::string ask(const std::string& command) {
     return out;
 }
 
+bool tell(const std::string& command, const std::string& text) {
+    std::FILE* pipe = popen(command.c_str(), "w");
+    if (!pipe) return false;
+    // It may end without reading, which is no reason to end as well.
+    auto before = std::signal(SIGPIPE, SIG_IGN);
+    std::fwrite(text.data(), 1, text.size(), pipe);
+    int status = pclose(pipe);
+    std::signal(SIGPIPE, before);
+    return status == 0;
+}
+
 std::string converse(const std::string& command,
                      const std::function<std::string(const std::string&)>& answer) {
     std::string out;

@@ -1,4 +1,4 @@
-// pmix/launch/ask.h: what a command of the shell prints, and its lines.
+// pmix/launch/ask.h: commands of the shell: what they print, its lines, and what they are told.
 #pragma once
 
 #include <functional>
@@ -17,6 +17,9 @@ std::string ask(const std::string& command);
 // to its standard input.
 std::string converse(const std::string& command,
                      const std::function<std::string(const std::string&)>& answer);
+
+// Its standard input is the text. False: it cannot be started, or has not ended with 0.
+bool tell(const std::string& command, const std::string& text);
 
 // Those that are not empty.
 std::vector<std::string> lines_of(const std::string& text);
