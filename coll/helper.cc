@@ -1,35 +1,28 @@
 // coll/helper.cc: see helper.h.
 #include "coll/helper.h"
 
-#include "btl/base/check.h"
 #include "btl/base/thread_role.h"
 #include "btl/base/word_wait.h"
 
 #include <algorithm>
 #include <system_error>
-#include <thread>
 
 namespace pomona::coll {
 
-struct Helper::Thread {
-    std::thread thread;
-};
-
 std::unique_ptr<Helper> Helper::start() {
     std::unique_ptr<Helper> out(new Helper);
-    out->thread_ = std::make_unique<Thread>();
     try {
-        out->thread_->thread = std::thread([helper = out.get()] { helper->run(); });
+        out->thread_ = std::thread([helper = out.get()] { helper->run(); });
     } catch (const std::system_error&) { return nullptr; }
     return out;
 }
 
 Helper::~Helper() {
-    if (!thread_ || !thread_->thread.joinable()) return;
+    if (!thread_.joinable()) return;
     stop_.store(true, std::memory_order_relaxed);
     next_.fetch_add(1, std::memory_order_seq_cst);  // no reduction: it looks at stop_ first
     WordWait::system().wake_all(next_);
-    thread_->thread.join();
+    thread_.join();
 }
 
 bool Helper::offer(const AsideReduction& reduction, Completion& done) {

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <thread>
 
 namespace pomona::coll {
 
@@ -58,8 +59,7 @@ private:
     std::atomic<uint32_t> next_{0};  // the number of the next one; the thread waits for it
     std::atomic<bool> stop_{false}, asleep_{false};
     std::atomic<uint64_t> bytes_{0};
-    struct Thread;
-    std::unique_ptr<Thread> thread_;
+    std::thread thread_;
 };
 
 }  // namespace pomona::coll

@@ -101,6 +101,7 @@ private:
     uint32_t connections_made_ = 0;
     std::vector<EventPtr> signals_;
     EventPtr beat_timer_, drain_timer_;
+    HostFacts facts_;  // of this host
     double silence_ = 60, heard_ = 0;
     std::unique_ptr<HostProbe> probe_;  // of mpirun's host; none: the silence alone counts
     bool prepared_ = false, paused_ = false, over_ = false;
@@ -169,12 +170,12 @@ bool Service::open_channel(bool dials) {
 
 void Service::greet() {
     channel_->send_text(kAgentLine);
-    HostFacts facts = facts_here(environment_);
-    facts.free_port = free_port();
+    facts_ = facts_here(environment_);
+    facts_.free_port = free_port();
     Writer out;
     out.put(kAgentProtocol);
-    out.put_text(facts.version);
-    write_facts(out, facts);
+    out.put_text(facts_.version);
+    write_facts(out, facts_);
     channel_->send(AgentWord::facts, out);
 }
 
@@ -290,10 +291,9 @@ void Service::prepare(Reader& in) {
     if (!orders || prepared_) return end("mpirun's orders do not parse");
     prepared_ = true;
     silence_ = std::max(orders->silence_seconds, 2.0);
-    if (orders->caller) {
-        HostFacts here = facts_here(environment_);
-        probe_ = std::make_unique<HostProbe>(base_, ways_to(*orders->caller, here), here.unsteady);
-    }
+    if (orders->caller)
+        probe_ =
+            std::make_unique<HostProbe>(base_, ways_to(*orders->caller, facts_), facts_.unsteady);
     std::string mistake =
         agent_.prepare(*orders, [this](const std::string& text) { remark(text); });
     if (mistake.empty())

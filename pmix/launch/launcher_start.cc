@@ -170,11 +170,11 @@ bool Launcher::prepare_hosts() {
         orders.silence_seconds = silence_;
         orders.verbose = options_.verbose;
         orders.bare = options_.environment == PassOn::none;
-        if (!node.host->here() && asks_systems_) {
-            orders.caller = local_.facts();
-            orders.caller->own_address = node.host->facts().caller_address;
-        }
         if (!node.host->here()) {
+            if (asks_systems_) {
+                orders.caller = local_.facts();
+                orders.caller->own_address = node.host->facts().caller_address;
+            }
             orders.directory = working_directory_here();
             bool all = options_.environment == PassOn::all;
             for (const std::string& entry : common_)

@@ -331,22 +331,32 @@ def congestion(world, name):
     return found
 
 
+def endless_job(library, world, hosts):
+    """That is under way."""
+    world.forget_shells()
+    job = subprocess.Popen(library.command(hosts, 1, "sum", 1 << 10, 100000000), stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL, env=clean(), stdin=subprocess.DEVNULL)
+    job.stdout.readline()
+    return job
+
+
+def ends_within(job, begin):
+    """Milliseconds from `begin` to the job's end."""
+    while job.stdout.read(65536):
+        pass
+    job.wait()
+    return (time.perf_counter() - begin) * 1e3
+
+
 def lost_host(library, world, rounds):
     """Milliseconds from the end of a host's agent to that of mpirun."""
     out = []
     for _ in range(rounds):
-        world.forget_shells()
-        job = subprocess.Popen(library.command(2, 1, "sum", 1 << 10, 100000000),
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=clean(),
-                               stdin=subprocess.DEVNULL)
-        job.stdout.readline()  # it is under way
+        job = endless_job(library, world, 2)
         begin = time.perf_counter()
         for pid in world.shells("h2"):
             os.kill(pid, signal.SIGKILL)
-        while job.stdout.read(65536):
-            pass
-        job.wait()
-        out.append((time.perf_counter() - begin) * 1e3)
+        out.append(ends_within(job, begin))
     return out
 
 
@@ -354,19 +364,13 @@ def vanished_host(library, world, rounds):
     """Milliseconds from when nothing gets to a host any more, or leaves it, to mpirun's end."""
     out = []
     for _ in range(rounds):
-        world.forget_shells()
-        job = subprocess.Popen(library.command(3, 1, "sum", 1 << 10, 100000000),
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=clean(),
-                               stdin=subprocess.DEVNULL)
+        job = endless_job(library, world, 3)
         time.sleep(3)  # of the two in which mpirun tries which addresses answer
         begin = time.perf_counter()
         world.ip("-n", world.space("sw"), "link", "set", "p2", "down")
         for pid in world.shells("h2"):  # their words do not go by the network
             os.kill(pid, signal.SIGSTOP)
-        while job.stdout.read(65536):
-            pass
-        job.wait()
-        out.append((time.perf_counter() - begin) * 1e3)
+        out.append(ends_within(job, begin))
         world.ip("-n", world.space("sw"), "link", "set", "p2", "up")
         for pid in world.shells("h2"):
             with contextlib.suppress(ProcessLookupError):

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -80,6 +81,14 @@ class Case(HostCase):
         stack = contextlib.ExitStack()
         stack.callback(subprocess.run, self.world.inside(host, "nft", f"delete table inet {hook}"), check=True)
         return stack
+
+    def stop_agent(self, host, seconds):
+        """It stands still for so long."""
+        shells = self.world.shells(host)
+        for pid in shells:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        self.wake(shells)
 
     def wake(self, pids):
         """Stopped processes go on, those that are still there. nsenter stops with its child."""

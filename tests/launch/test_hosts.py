@@ -269,11 +269,7 @@ class Ends(Case):
     def test_a_silent_host_is_told_of_and_comes_back(self):
         process = self.start("-n", 2, "--host", "h1,h2", "sh", "-c", "echo $$; sleep 9; echo end")
         self.pids_of(process, 2)
-        shells = self.world.shells("h2")
-        for pid in shells:
-            os.kill(pid, signal.SIGSTOP)
-        time.sleep(7.5)
-        self.wake(shells)
+        self.stop_agent("h2", 7.5)
         code, out, err = self.end_of(process)
         self.assertEqual((code, out), (0, "end\n" * 2), err)
         self.assertRegex(err, r"^mpirun: host h2: nothing was heard of it for [56] s; mpirun waits for it until "
@@ -333,7 +329,7 @@ class Ends(Case):
         self.nothing_left(pids)
 
     def test_a_host_whose_system_answers_is_waited_for(self):
-        # Or one that did not answer when the job began, as where a firewall drops all but ssh.
+        # Or one that did not answer when the job began, as where a firewall drops all.
         self.needs_hosts_that_see_each_other()
         for firewall in (False, True):
             if firewall and not shutil.which("nft"):
@@ -343,11 +339,7 @@ class Ends(Case):
                 if firewall:
                     stack.enter_context(self.filtered("h2", "input", "drop"))
                 process, _ = self.inside_h1("sh", "-c", "echo $$; sleep 11; echo end")
-                shells = self.world.shells("h2")
-                for pid in shells:
-                    os.kill(pid, signal.SIGSTOP)
-                time.sleep(7.5)
-                self.wake(shells)
+                self.stop_agent("h2", 7.5)
                 code, out, err = self.end_of(process)
                 self.assertEqual((code, out), (0, "end\n" * 3), err)
                 self.assertRegex(err, r"host h2: it is heard again, after [789] s\n$")
@@ -355,15 +347,13 @@ class Ends(Case):
     def test_a_cable_is_pulled_and_put_back(self):
         # Of both hosts at once, as the one between them: nobody else could know of it.
         process, _ = self.inside_h1("sh", "-c", "echo $$; sleep 11; echo end", count=2)
-        shells, switch = self.world.shells("h2"), self.world.space("sw")
-        for port in ("p1", "p2"):
-            self.world.ip("-n", switch, "link", "set", port, "down")
-        for pid in shells:
-            os.kill(pid, signal.SIGSTOP)
-        time.sleep(7.5)
-        for port in ("p1", "p2"):
-            self.world.ip("-n", switch, "link", "set", port, "up")
-        self.wake(shells)
+        def set_ports(state):
+            for port in ("p1", "p2"):
+                self.world.ip("-n", self.world.space("sw"), "link", "set", port, state)
+        self.addCleanup(set_ports, "up")
+        set_ports("down")
+        self.stop_agent("h2", 7.5)
+        set_ports("up")
         code, out, err = self.end_of(process)
         self.assertEqual((code, out), (0, "end\n" * 2), err)
         self.assertRegex(err, r"host h2: it is heard again, after [789] s\n$")
