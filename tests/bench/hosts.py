@@ -2,7 +2,8 @@
 sums, a lost host.
 
 hosts.py BUILD [-r ROUNDS] [--rates MEGABITS,...] [--within SECONDS] [--python PROGRAM]
-         [--congestion NAME,...] [--sums-only] [--peers FOLDER] [--no-install] [--json FILE]
+         [--congestion NAME,...] [--sums-only | --ends-only] [--peers FOLDER] [--no-install]
+         [--json FILE]
 
 The hosts are network namespaces joined by a virtual switch (tests/host_world.py), each with a
 stand-in for ssh; all launchers run on the first one. Beside Pomona stand the newest wheels of Open
@@ -363,9 +364,11 @@ def lost_host(library, world, rounds):
 def vanished_host(library, world, rounds):
     """Milliseconds from when nothing gets to a host any more, or leaves it, to mpirun's end."""
     out = []
-    for _ in range(rounds):
+    for number in range(rounds):
         job = endless_job(library, world, 3)
-        time.sleep(3)  # of the two in which mpirun tries which addresses answer
+        # For the two in which mpirun tries which addresses answer, and not always at the same
+        # moment between two of the words that hosts say each second.
+        time.sleep(2.5 + number / rounds)
         begin = time.perf_counter()
         world.ip("-n", world.space("sw"), "link", "set", "p2", "down")
         for pid in world.shells("h2"):  # their words do not go by the network
@@ -376,6 +379,13 @@ def vanished_host(library, world, rounds):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
     return out
+
+
+def ends(rows, library, world, rounds):
+    for group, measure in (("lost_host_ms", lost_host), ("vanished_host_ms", vanished_host)):
+        times = measure(library, world, rounds)
+        rows.keep(group, library.name, {"median": round(statistics.median(times), 1),
+                                        "most": round(max(times), 1)}, len(times))
 
 
 def arguments(about, rounds, more=lambda parser: None):
@@ -393,6 +403,7 @@ def peers_wanted(parser):
     parser.add_argument("--rates", help="of the cables, one after the other, instead of --rate")
     parser.add_argument("--congestion", help="TCP's congestion controls, as cubic,bbr; else the system's")
     parser.add_argument("--sums-only", action="store_true", help="only the allreduce of 64 MiB")
+    parser.add_argument("--ends-only", action="store_true", help="only a lost host and a vanished one")
     parser.add_argument("--within", type=float, default=math.inf, help="seconds for all rows")
     parser.add_argument("--python", default=sys.executable, help="for gloo, where it has torch")
     parser.add_argument("--peers", help="folder of the peers' wheels, or of what they hold")
@@ -451,7 +462,7 @@ def main():
     controls = options.congestion.split(",") if options.congestion else [None]
     result = {"command": f"hosts.py BUILD -r {options.rounds} --rates {','.join(map(str, rates))}"
                          + (f" --congestion {options.congestion}" if options.congestion else "")
-                         + " --sums-only" * options.sums_only,
+                         + " --sums-only" * options.sums_only + " --ends-only" * options.ends_only,
               "cores": os.cpu_count(), "load_at_begin": round(os.getloadavg()[0], 1)}
     world = host_world.HostWorld(max(HOSTS))
     try:
@@ -460,16 +471,15 @@ def main():
         streams = not options.sums_only
         more = len(HOSTS) + 1 if streams else 0
         rows = Rows(more + len(rates) * len(controls) * (streams + len(HOSTS)), options.within, result, options.json)
-        if streams:
+        if options.ends_only:
+            rates = []
+        elif streams:
             starts(rows, launched, options.rounds)
         for rate in rates:
             for control in controls:
                 shares(rows, world, all_, rate, max(options.rounds // 3, 2), control, streams)
         if streams:
-            for group, measure in (("lost_host_ms", lost_host), ("vanished_host_ms", vanished_host)):
-                times = measure(launched[0], world, min(options.rounds, 5))
-                rows.keep(group, "pomona", {"median": round(statistics.median(times), 1),
-                                            "most": round(max(times), 1)}, len(times))
+            ends(rows, launched[0], world, options.rounds if options.ends_only else min(options.rounds, 5))
         result["load_at_end"] = round(os.getloadavg()[0], 1)
         if options.json:
             Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
