@@ -101,6 +101,9 @@ public:
     // Set inside arrive() when what was waited for is there: poll() may then leave further frames
     // where they are, which is cheaper than keeping them in the engine.
     bool enough = false;
+    // Set by a transport that would tell others in a later poll() what they wait for. Before the
+    // program goes on, and may not poll for long, Transport::hurry() is called.
+    bool owes = false;
 };
 
 // Writes `target.size()` bytes of payload, for data that has to be gathered anyway.
@@ -276,6 +279,8 @@ public:
     virtual Result<Endpoint*> connect(int peer, ConstBytes address) = 0;
     // The number of frames handed to the sink; above 0 too when only a part of one arrived.
     virtual int poll(Sink& sink, int most) = 0;
+    // No poll() may follow for long (Sink::owes).
+    virtual void hurry() {}
     virtual bool arm() = 0;
     virtual void disarm() = 0;
     // True when bytes accepted by push() still wait in this process (finalize drains them).

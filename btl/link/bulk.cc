@@ -179,13 +179,13 @@ bool Link::push_piece(Path& path, uint64_t number, Nanoseconds now) {
     Piece& what = piece(number);
     const Bulk& bulk = what.of->bulk;
     size_t length = what.length;
-    // The last one of a payload alone is acknowledged at once; of a row, when all has been sent
-    // (ask_for_memory).
+    // The last one of a payload alone is acknowledged at once; of a row, when the program there
+    // leaves MPI, or when all has been sent (ask_for_memory).
     bool last = what.offset + length == bulk.length || what.sendings > 0;
     bool in_row = simple_ && outgoing_.size() > 1 && what.sendings == 0;
     bool copies = last && simple_ && outgoing_.size() == 1 && bulk.length <= kCopyMost &&
                   bulk.data && what.sendings == 0;
-    uint8_t flags = copies ? kSoon : last && !in_row ? kQuestion : uint8_t{0};
+    uint8_t flags = !last ? uint8_t{0} : copies ? kSoon : in_row ? kEnd : kQuestion;
     LinkHeader header{Kind::piece, flags, number, received_.next(), 0, bulk.place, what.offset, 0};
     size_t taken = length;
     Push push;

@@ -220,8 +220,13 @@ void Link::note_sent(Kept& frame, Path& path, bool oldest) {
 void Link::nothing_owed() {
     owed_frames_ = 0;
     owed_bytes_ = 0;
-    owed_now_ = false;
+    owed_now_ = owes_end_ = false;
     owed_since_ = 0;
+}
+
+// The program may stay away for long: who waits for its memory is told now.
+void Link::hurry() {
+    if (owes_end_ && !over) send_owed_state();
 }
 
 // Sends what has not been sent, in order; true when something was.
@@ -444,6 +449,7 @@ void Link::arrive_piece(Path& path, const LinkHeader& header, ConstBytes payload
     if (over) return;
     owe((header.flags & kQuestion) != 0 || !in_order);
     owed_now_ |= (header.flags & kSoon) != 0;
+    if (header.flags & kEnd) sink.owes = owes_end_ = true;
 }
 
 void Link::arrive_state(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink) {

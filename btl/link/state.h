@@ -54,6 +54,7 @@ public:
     // Whatever can be done without anything arriving; true when something moved.
     // `idle`: nothing has arrived in this turn.
     bool work(Nanoseconds now, bool idle, Sink& sink);
+    void hurry();
     // Before a sleep: nothing is owed. False when it has something to do at once.
     bool settle_for_sleep();
     Nanoseconds sleep_max(Nanoseconds now) const;
@@ -254,6 +255,7 @@ private:
     int owed_frames_ = 0;
     size_t owed_bytes_ = 0;
     bool owed_now_ = false;
+    bool owes_end_ = false;  // kEnd
     Nanoseconds owed_since_ = 0;
 
     bool used_ = false;                 // the engine has asked for it, or has had something from it
@@ -289,6 +291,7 @@ public:
     Result<Endpoint*> connect(int peer, ConstBytes address) override;
     Endpoint* path(int peer) override;
     int poll(Sink& sink, int most) override;
+    void hurry() override;
     bool arm() override;
     void disarm() override;
     bool pending() const override;

@@ -216,6 +216,10 @@ void Links::give_back() {
     std::erase_if(large_, [time](Link* each) { return each->gives_back(time); });
 }
 
+void Links::hurry() {
+    for (Link* each : active_) each->hurry();
+}
+
 bool Links::arm() {
     slept_ = true;  // what keeps it from sleeping, or wakes it, may come by any of them
     for (Link* each : active_)

@@ -44,6 +44,9 @@ inline constexpr uint8_t kQuestion = 1;  // answer with a state frame, by the sa
 inline constexpr uint8_t kAnswer = 2;    // of a state frame: it is the answer, word 3 is repeated
 // Of a piece: to be acknowledged in the next turn, unless something that is sent before does so.
 inline constexpr uint8_t kSoon = 4;
+// Of the last piece of a payload in a row of them: its sender has its memory back by an
+// acknowledgement, which need not come before a later turn, but before the program goes on.
+inline constexpr uint8_t kEnd = 8;
 inline constexpr size_t kRangesMost = 32;
 inline constexpr size_t kAddressMost = 4096;
 inline constexpr size_t kWordsMost = 4096;
@@ -75,7 +78,7 @@ inline std::optional<LinkHeader> parse(const FrameHeader& frame, size_t payload)
     out.flags = static_cast<uint8_t>(frame.word[2] >> 8);
     uint8_t allowed = kQuestion;
     if (out.kind == Kind::state) allowed |= kAnswer;
-    if (out.kind == Kind::piece) allowed |= kSoon;
+    if (out.kind == Kind::piece) allowed |= kSoon | kEnd;
     if ((out.flags & ~allowed) != 0) return std::nullopt;
     if (out.kind == Kind::piece) {
         out.number = frame.word[0];

@@ -122,13 +122,14 @@ int decode(const char* function, int count, MPI_Request* handles, std::vector<Re
     if (count > 0 && !handles)
         return fail(function, nullptr, MPI_ERR_REQUEST, "array_of_requests is a null pointer");
     requests.assign(static_cast<size_t>(count), nullptr);
+    Request** decoded = requests.data();
     for (int i = 0; i < count; ++i) {
         if (handles[i] == MPI_REQUEST_NULL) continue;
         Request* request = resolve(handles[i]);
         if (!request)
             return fail(function, nullptr, MPI_ERR_REQUEST,
                         format("array_of_requests[{}] is not a valid request", i));
-        if (!request->inactive()) requests[static_cast<size_t>(i)] = request;
+        if (!request->inactive()) decoded[i] = request;
     }
     return MPI_SUCCESS;
 }

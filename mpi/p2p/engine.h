@@ -195,6 +195,7 @@ public:
             else if (++idle < spins_before_clock_ && !crowded_) pause(idle);
             else return wait_long(long_wait(ready));
         }
+        leave_turns();
     }
     void wait(Request& request) {
         if (request.done()) return;
@@ -235,7 +236,11 @@ public:
     // (see Tested). A test that succeeds pays nothing for it.
     template <class What> void test_turn(const What& what) {
         if (tests_watched_) test_turn_watched(Tested(what));
-        else if (!turn()) test_in_vain(Tested(what), true);
+        else test_turn_alone(what);
+    }
+    template <class What> void test_turn_alone(const What& what) {
+        if (!turn()) test_in_vain(Tested(what), true);
+        leave_turns();
     }
     void test_turn();  // for nothing that reports should tell of
     // The same with the engine held.
@@ -349,6 +354,11 @@ private:
     static void pause(int idle) {
         if (idle >= 32) cpu_pause();
     }
+    // The program may go on after the last turn: what others wait for leaves now.
+    void leave_turns() {
+        if (__builtin_expect(owes, 0)) hurry();
+    }
+    [[gnu::cold]] void hurry();
     void wait_long(LongWait wait);
     bool offers(Nanoseconds& last);
     void wait_shared(LongWait wait);

@@ -61,7 +61,7 @@ static_assert(static_cast<uint64_t>(FrameKind::carried) == kCarriedKind);
 
 // Of this layout, of what the kinds mean, and of what boards and the commands of windows say;
 // raised with every change.
-inline constexpr int kFrameVersion = 7;
+inline constexpr int kFrameVersion = 8;
 inline constexpr uint8_t kFlagSync = 1;
 inline constexpr uint8_t kFlagLost = 2;  // of withdraw, and of a message here that was withdrawn
 inline constexpr uint8_t kFlagFailure =

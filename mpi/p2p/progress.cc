@@ -101,6 +101,11 @@ void Engine::help() {
     count(counters_.bytes_reduced_aside, helper_->bytes() - known);
 }
 
+void Engine::hurry() {
+    owes = false;
+    for (Transport* transport : transports_) transport->hurry();
+}
+
 inline bool Engine::look() {
     bool moved = false;
     enough = false;
@@ -180,7 +185,7 @@ void Engine::test_in_vain(const Tested& what, bool yields) {
 
 void Engine::test_turn() {
     if (tests_watched_) test_turn_watched({});
-    else if (!turn()) test_in_vain({}, true);
+    else test_turn_alone(Tested{});
 }
 
 void Engine::test_turn_watched(const Tested& what) {
@@ -194,6 +199,7 @@ void Engine::test_turn_watched(const Tested& what) {
 void Engine::turn_of_test(const Tested& what) {
     if (!turn()) test_in_vain(what, false);
     else if (tests_told_ && moved_so_far() != test_looks_.moved) end_tests();
+    leave_turns();
 }
 
 // What this process has sent and what has come.
@@ -324,6 +330,7 @@ void Engine::wait_long(LongWait wait) {
         }
     }
     end_wait(wait);
+    leave_turns();
     if (wants_progress_.load(std::memory_order_relaxed) && !expected_) {
         awaited_ = nullptr;
         start_progress_thread();
@@ -471,6 +478,7 @@ void Engine::wait_shared(LongWait wait) {
             bool moved = !done && turn();
             if (!done && moved) done = wait.ready(wait.context);
             if (moved) took_whole();
+            if (done) leave_turns();
             leave();
             if (done) break;
             idle = moved ? 0 : idle + 1;
