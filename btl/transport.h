@@ -101,8 +101,8 @@ public:
     // Set inside arrive() when what was waited for is there: poll() may then leave further frames
     // where they are, which is cheaper than keeping them in the engine.
     bool enough = false;
-    // Set by a transport that would tell others in a later poll() what they wait for. Before the
-    // program goes on, and may not poll for long, Transport::hurry() is called.
+    // Set for a transport that has something for others which is to leave in a later poll(). Before
+    // the program goes on, and may not poll for long, Transport::hurry() is called.
     bool owes = false;
 };
 
@@ -194,6 +194,17 @@ public:
             },
             &parts);
     }
+    // Takes the rest that push_rest() would bring, or a frame, whose payload comes in two parts,
+    // into memory of its own, whatever room there is. For what the program leaves behind when it
+    // goes on without MPI. False: this one cannot, or not now.
+    virtual bool keep_rest(ConstBytes rest) {
+        (void)rest;
+        return false;
+    }
+    virtual bool push_kept(const FrameHeader& header, ConstBytes first, ConstBytes second) {
+        (void)header, (void)first, (void)second;
+        return false;
+    }
     // Takes long payloads as a whole (Bulk), of any length, and tells when they may be reused; and
     // push_held().
     virtual bool takes_bulk() const { return false; }
@@ -279,8 +290,9 @@ public:
     virtual Result<Endpoint*> connect(int peer, ConstBytes address) = 0;
     // The number of frames handed to the sink; above 0 too when only a part of one arrived.
     virtual int poll(Sink& sink, int most) = 0;
-    // No poll() may follow for long (Sink::owes).
-    virtual void hurry() {}
+    // No poll() may follow for long (Sink::owes). `leaves`: by nobody, so that what waits for room
+    // is to leave by itself.
+    virtual void hurry(bool leaves) { (void)leaves; }
     virtual bool arm() = 0;
     virtual void disarm() = 0;
     // True when bytes accepted by push() still wait in this process (finalize drains them).

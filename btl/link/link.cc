@@ -58,6 +58,7 @@ void Link::sent_new() {
             }
         }
     }
+    links_.owe();
     links_.activate(*this);
 }
 
@@ -87,7 +88,7 @@ Push Link::push_quickly(const FrameHeader& header, ConstBytes payload) {
     Kept& frame = window_[number];
     if (quick_->endpoint->push_behind_room(message_header(number).pack(),
                                            window_.with_room(frame)) != Push::sent) {
-        if (simple_) links_.activate(*this);
+        if (simple_) links_.owe(), links_.activate(*this);
         else sent_new();  // perhaps by another one
         return Push::sent;
     }
@@ -187,6 +188,7 @@ void Link::note_taken(Path& path, uint64_t number, size_t offset, size_t taken, 
     bool all = taken == length;
     path.note_intake(taken, !all, all ? 0 : links_.now());
     if (all) return;
+    links_.owe();
     path.begun = number;
     path.rest_offset = offset + taken;
     path.rest_length = length - taken;
@@ -224,9 +226,38 @@ void Link::nothing_owed() {
     owed_since_ = 0;
 }
 
-// The program may stay away for long: who waits for its memory is told now.
-void Link::hurry() {
-    if (owes_end_ && !over) send_owed_state();
+void Link::hurry(bool leaves) {
+    if (over) return;
+    if (owes_end_) send_owed_state();
+    if (leaves && strands()) leave_behind();
+}
+
+// Has a path taken a part of a message only?
+bool Link::brings_message() const {
+    return std::any_of(paths.begin(), paths.end(),
+                       [](const Path& path) { return path.busy() && !path.sending; });
+}
+
+// What is over for the program must not wait for it. Messages of which it waits to hear are its
+// own, and those behind them.
+void Link::leave_behind() {
+    for (Path& path : paths)
+        if (path.busy() && !path.sending &&
+            path.endpoint->keep_rest(
+                {message_bytes(path.begun) + path.rest_offset, path.rest_length}))
+            path.rest_length = 0;
+    for (; first_unsent_ < window_.next(); ++first_unsent_) {
+        Kept& frame = window_[first_unsent_];
+        if (frame.path != kUnsent) continue;
+        if (frame.ticket != 0 || frame.kind == Kind::relay) return;
+        FrameHeader header = message_header(first_unsent_).pack();
+        auto takes = std::find_if(order_.begin(), order_.end(), [&](Path* path) {
+            return !path->busy() && path->endpoint->push_kept(header, window_.bytes(frame),
+                                                              {frame.data, frame.data_length});
+        });
+        if (takes == order_.end()) return;
+        note_sent(frame, **takes, window_.first() == first_unsent_);
+    }
 }
 
 // Sends what has not been sent, in order; true when something was.
@@ -449,7 +480,10 @@ void Link::arrive_piece(Path& path, const LinkHeader& header, ConstBytes payload
     if (over) return;
     owe((header.flags & kQuestion) != 0 || !in_order);
     owed_now_ |= (header.flags & kSoon) != 0;
-    if (header.flags & kEnd) sink.owes = owes_end_ = true;
+    if (header.flags & kEnd) {
+        owes_end_ = true;
+        links_.owe();
+    }
 }
 
 void Link::arrive_state(Path& path, const LinkHeader& header, ConstBytes payload, Sink& sink) {

@@ -46,6 +46,8 @@ struct LinkOptions {
     std::function<Result<std::vector<std::byte>>(int rank)> address_of{};  // as it has published it
     std::function<void(int rank)>
         on_peer{};                     // a process is met in this way, before its first frame
+    bool* owes = nullptr;              // Sink::owes of who polls, for what it pushes; null: it
+                                       // never leaves
     std::function<void()> on_relay{};  // frames of others come through here; often called
     // Paths by the RDMA queue pairs of another rank (carried.h). None: there are no such paths.
     std::function<int(int rank)> owner_of{};     // of its machine; below 0: not known

@@ -54,7 +54,11 @@ public:
     // Whatever can be done without anything arriving; true when something moved.
     // `idle`: nothing has arrived in this turn.
     bool work(Nanoseconds now, bool idle, Sink& sink);
-    void hurry();
+    // No turn may follow for long. `leaves`: as Transport::hurry().
+    void hurry(bool leaves);
+    // Messages that are over for their sender, and for which no path has had room yet.
+    bool strands() const { return !over && (first_unsent_ < window_.next() || brings_message()); }
+    bool owes() const { return strands() || (owes_end_ && !over); }
     // Before a sleep: nothing is owed. False when it has something to do at once.
     bool settle_for_sleep();
     Nanoseconds sleep_max(Nanoseconds now) const;
@@ -126,6 +130,8 @@ private:
     bool send_state(Path& path, uint8_t flags, uint64_t time);
     bool send_owed_state();
     void say_what_is_owed(Nanoseconds now);
+    bool brings_message() const;
+    void leave_behind();
     void order_paths();
     void mark_unsent(uint64_t number);
 
@@ -291,7 +297,7 @@ public:
     Result<Endpoint*> connect(int peer, ConstBytes address) override;
     Endpoint* path(int peer) override;
     int poll(Sink& sink, int most) override;
-    void hurry() override;
+    void hurry(bool leaves) override;
     bool arm() override;
     void disarm() override;
     bool pending() const override;
@@ -309,6 +315,10 @@ public:
         if (link.active) return;
         link.active = true;
         active_.push_back(&link);
+    }
+    // Something waits here that should not wait for the program.
+    void owe() {
+        if (options_.owes) *options_.owes = true;
     }
     // How often a link was looked after in a turn.
     uint64_t looked_after() const { return looked_after_; }

@@ -179,6 +179,7 @@ void Links::work_on_active(Nanoseconds time, int& moved, Sink& sink) {
     for (size_t i = 0; i < active_.size(); ++i) moved += active_[i]->work(time, idle, sink);
     looked_after_ += active_.size();
     std::erase_if(active_, [this](Link* each) {
+        if (each->owes()) owe();
         each->active = each->has_work();
         if (!each->active && each->watches()) watch(*each);
         return !each->active;
@@ -216,8 +217,10 @@ void Links::give_back() {
     std::erase_if(large_, [time](Link* each) { return each->gives_back(time); });
 }
 
-void Links::hurry() {
-    for (Link* each : active_) each->hurry();
+void Links::hurry(bool leaves) {
+    for (Link* each : active_) each->hurry(leaves);
+    if (leaves)
+        for (auto& each : transports_) each->hurry(true);
 }
 
 bool Links::arm() {

@@ -6,12 +6,14 @@
 #pragma once
 
 #include "btl/base/pace_meter.h"
+#include "btl/tcp/away_writer.h"
 #include "btl/tcp/socket.h"
 #include "btl/tcp/unsent.h"
 #include "btl/tcp/wire.h"
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 namespace pomona::tcp {
 
@@ -29,6 +31,8 @@ inline constexpr size_t kReadPiece = 64 << 10;
 inline constexpr size_t kReadBehind = 256;
 // Who sleeps while a long payload comes is woken once for so many bytes of it, not for each packet.
 inline constexpr size_t kWakeAt = kReadPiece;
+// Memory for output that is kept when there is none.
+inline constexpr size_t kOutputKept = 256 << 10;
 inline constexpr size_t kSendCopyMax =
     2048;  // a copy of so much is cheaper than a list for the kernel
 
@@ -74,7 +78,8 @@ struct Connection {
     uint64_t written = 0;  // bytes so far
     PaceMeter meter;
     UnsentBound unsent{true};
-    bool paced = false;  // it was asked, and there is more to learn without new pushes
+    AwayWriter::Hold away;  // its output is another thread's
+    bool paced = false;     // it was asked, and there is more to learn without new pushes
 
     explicit Connection(Socket connected) : socket(std::move(connected)) {
         in.reserve(kReadBuffer);
@@ -89,7 +94,12 @@ struct Connection {
 
     // Room for `length` bytes of output behind what waits.
     Bytes add_output(size_t length) {
-        out.reserve(out_end + length, out_end);
+        if (out_begin > out_end / 2) {
+            std::memmove(out.data(), out.data() + out_begin, out_end - out_begin);
+            out_end -= std::exchange(out_begin, 0);
+        }
+        if (out_end + length > out.size())
+            out.reserve(std::max(out_end + length, 2 * out.size()), out_end);
         out_end += length;
         return {out.data() + out_end - length, length};
     }
@@ -108,6 +118,7 @@ struct Connection {
             written += static_cast<size_t>(moved);
         }
         out_begin = out_end = 0;
+        if (out.size() > kOutputKept) out = {};
         return true;
     }
     // Writes a frame, or its beginning; what Socket::write returns.

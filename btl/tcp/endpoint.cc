@@ -198,12 +198,20 @@ Push TcpEndpoint::no_room() {
 
 Pace TcpEndpoint::pace() {
     if (state != State::up) return {};
+    take_back_output();
     Pace found = connection->pace(owner_.clock().now());
     if (connection->paced) owner_.attend(*this);
     return found;
 }
 
 size_t TcpEndpoint::kept() { return state == State::up ? connection->socket.unacknowledged() : 0; }
+
+// What it has left to the AwayWriter is its own again, and to be left anew.
+void TcpEndpoint::take_back_output() {
+    if (!connection->away.left()) return;
+    connection->away.take_back();
+    owner_.attend(*this);
+}
 
 // Is the connection up and everything before out?
 bool TcpEndpoint::can_push(Push& why_not) {
@@ -212,6 +220,7 @@ bool TcpEndpoint::can_push(Push& why_not) {
         return false;
     }
     Connection& c = *connection;
+    take_back_output();
     why_not = Push::busy;
     if (c.output_over) return false;
     if (c.has_output() && !c.flush()) return why_not = end_output(), false;
@@ -226,9 +235,24 @@ Push TcpEndpoint::push(const FrameHeader& header, ConstBytes payload) {
 }
 
 // The kernel took a part: the rest is ours to bring.
-void TcpEndpoint::keep_rest(ConstBytes rest) {
+bool TcpEndpoint::keep_rest(ConstBytes rest) {
+    if (state != State::up) return false;
+    take_back_output();
     connection->queue(rest);
     connection->rest = 0;
+    owner_.attend(*this);
+    return true;
+}
+
+bool TcpEndpoint::push_kept(const FrameHeader& header, ConstBytes first, ConstBytes second) {
+    if (state != State::up || connection->output_over || connection->rest != 0) return false;
+    take_back_output();
+    FrameHead head{first.size() + second.size(), header};
+    connection->queue({reinterpret_cast<const std::byte*>(&head), sizeof head});
+    connection->queue(first);
+    connection->queue(second);
+    owner_.attend(*this);
+    return true;
 }
 
 // One piece for the kernel, without a copy that puts the head before the payload.
@@ -308,6 +332,7 @@ Push TcpEndpoint::push_rest(ConstBytes rest, size_t& taken) {
     if (state != State::up) return refusal();
     Connection& c = *connection;
     check(rest.size() == c.rest, rest.size(), c.rest);
+    take_back_output();
     if (c.output_over) return Push::busy;
     if (c.has_output()) {
         if (!c.flush()) return end_output();

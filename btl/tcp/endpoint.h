@@ -43,6 +43,8 @@ public:
     Push push_gathered(const FrameHeader& header, ConstBytes first, ConstBytes second,
                        size_t& taken) override;
     Push push_rest(ConstBytes rest, size_t& taken) override;
+    bool keep_rest(ConstBytes rest) override;
+    bool push_kept(const FrameHeader& header, ConstBytes first, ConstBytes second) override;
     std::string state_text() const override { return "TCP"; }
     Pace pace() override;
     size_t kept() override;
@@ -117,13 +119,13 @@ public:
     bool out_of_set = false;    // the Poller does not know its socket, for now
 
 private:
+    void take_back_output();
     bool can_push(Push& why_not);
     // The answer of a push when the connection is not up.
     Push refusal() const { return state == State::gone ? Push::gone : Push::busy; }
     Push no_room();
     void note_intake(size_t taken);
     Push begun(ConstBytes head, ConstBytes payload, size_t moved, size_t& taken);
-    void keep_rest(ConstBytes rest);
     bool parse_frames(Sink& sink, int& handed);
     void finish_payload(Sink& sink, int& handed);
     EndpointOwner& owner_;

@@ -49,6 +49,13 @@ public:
     // The interface that has this address; null if none of the chosen ones has.
     const Place* place_of(const Ip& ip) const;
 
+    // Null: no thread is to be had. Not made where none is needed yet.
+    AwayWriter* away_writer(bool none_needed) {
+        if (!away_writer_ && !none_needed && !no_writer_)
+            no_writer_ = (away_writer_ = AwayWriter::start()) == nullptr;
+        return away_writer_.get();
+    }
+
     void join(size_t path, Sibling* transport);
     void leave(const Sibling* transport);
     void admit(size_t path, std::unique_ptr<Connection>& connection, link::Handshake& handshake);
@@ -75,6 +82,8 @@ private:
     int paths_ = 1;
     bool several_alike_ = false;
     std::vector<InterfaceKind> encrypted_;
+    std::unique_ptr<AwayWriter> away_writer_;
+    bool no_writer_ = false;
     uint32_t decisions_ = 0;  // of this process, for all its connections
 };
 

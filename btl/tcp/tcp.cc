@@ -73,7 +73,10 @@ public:
     ~TcpTransport() override {
         shared_.leave(this);
         for (auto& [peer, endpoint] : endpoints_)
-            if (endpoint->reads()) endpoint->connection->socket.take_leave();
+            if (endpoint->reads()) {
+                endpoint->connection->away.take_back();
+                endpoint->connection->socket.take_leave();
+            }
         if (options_.sleeper) options_.sleeper->forget(poller_.descriptor());
     }
     Status begin() {
@@ -131,6 +134,8 @@ public:
 
     int poll(Sink& sink, int most) override {
         ++polls_;
+        if (left_) [[unlikely]]
+            take_back();
         if (options_.find_key) [[unlikely]] {
             // Without the key nobody can be let in, and connect() says why.
             if (!find_key().ok()) return 0;
@@ -160,6 +165,7 @@ public:
     // The poller wakes the Sleeper, level-triggered; only output must be watched for.
     bool arm() override {
         if (options_.find_key) return true;
+        if (left_) take_back();
         awake_polls_ = 0;
         if (out_of_set_ && !watch_all()) return false;
         for (TcpEndpoint* each : reading_)
@@ -176,6 +182,15 @@ public:
         }
         return armed_ = true;
     }
+    void hurry(bool leaves) override {
+        tcp::AwayWriter* writer = leaves ? shared_.away_writer(attention_.empty()) : nullptr;
+        if (!writer) return;
+        for (TcpEndpoint* each : attention_) {
+            if (each->state != State::up || each->connection->output_over) continue;
+            Connection& c = *each->connection;
+            if (!c.away.left() && c.has_output()) writer->leave(c.away, c), left_ = true;
+        }
+    }
     void disarm() override {
         armed_ = false;
         for (TcpEndpoint* each : attention_) watch_output(*each, false);
@@ -187,18 +202,30 @@ public:
                 longest = std::min(longest, std::max(each->attempt_until - now, kRetryPause));
         return longest;
     }
+    // While the program is away: who looks then does not need it exactly.
     bool pending() const override {
+        if (left_) return true;
         return std::any_of(attention_.begin(), attention_.end(), [](const TcpEndpoint* each) {
             return each->connection && each->connection->blocked();
         });
     }
 
 private:
+    void owe() {
+        if (options_.owes) *options_.owes = true;
+    }
+    void take_back() {
+        left_ = false;
+        for (TcpEndpoint* each : attention_)
+            if (each->connection) each->connection->away.take_back();
+    }
+
     // ---- what endpoints ask for
 
     void fail(TcpEndpoint& endpoint, Error why) override {
         if (endpoint.state == State::gone) return;
         if (endpoint.starved(why, clock_.now())) shorten_packets(endpoint);
+        if (endpoint.connection) endpoint.connection->away.take_back();
         // The connection object stays until attend_all() tells the sink: its owner may be on the
         // stack, handing on a frame to which the engine answered.
         endpoint.state = State::gone;
@@ -215,6 +242,7 @@ private:
                 endpoint.ends.text, bytes);
     }
     void attend(TcpEndpoint& endpoint) override {
+        if (endpoint.state == State::up && endpoint.connection->blocked()) owe();
         if (!std::exchange(endpoint.attended, true)) attention_.push_back(&endpoint);
     }
     Counters& counters() override { return counters_; }
@@ -513,6 +541,7 @@ private:
             bool waits = each->state == State::idle || each->tell_gone || each->tell_up;
             bool closes = each->connection && each->state == State::gone;
             each->attended = busy || waits || closes;
+            if (c && c->has_output()) owe();
             // Another thread may sleep, which had it watched for room.
             if (!each->attended) watch_output(*each, false);
             return !each->attended;
@@ -558,6 +587,7 @@ private:
     std::vector<TcpEndpoint*> reading_;    // all that can be read from, ...
     std::vector<TcpEndpoint*> ready_;      // and those of them that look() found ready
     bool stopped_reading_ = false;         // some of them cannot any more
+    bool left_ = false;                    // some have output that is the AwayWriter's
     bool out_of_set_ = false;              // some of them are not in the Poller's set
     bool armed_ = false;  // a thread sleeps on the set, while another may poll: nobody leaves it
     unsigned awake_polls_ = 0;  // since the last arm()

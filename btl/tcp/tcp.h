@@ -29,7 +29,8 @@ struct TcpOptions {
     std::function<void(int, const Fingerprint&)> on_difference{};
     // Makes paths (transport.h, rules 8 to 13): the connection to a peer may end and come again.
     bool makes_paths = false;
-    int path = 0;  // this instance's number among those of the process
+    bool* owes = nullptr;  // as LinkOptions::owes
+    int path = 0;          // this instance's number among those of the process
     // Of all its instances; null: of this one alone.
     std::shared_ptr<tcp::Shared> shared{};
     // After so long without an acknowledgement from the peer's system a connection is over; 0: as

@@ -123,7 +123,7 @@ bool Engine::send_now(Communicator& comm, const Data& data, Envelope to) {
 Outcome Engine::send(Communicator& comm, Data data, Envelope to, SendMode mode) {
     {
         Hold hold(*this);
-        if (send_at_once(comm, data, to, mode, &Peer::eager_limit)) return {};
+        if (send_at_once(comm, data, to, mode, &Peer::eager_limit)) return leave_turns(), Outcome{};
     }
     P2pRequest request(&comm);
     fill(request, comm, data, to);
@@ -150,13 +150,14 @@ P2pRequest* Engine::send_init(Communicator& comm, Data data, Envelope to, SendMo
 
 P2pRequest* Engine::isend(Communicator& comm, Data data, Envelope to, SendMode mode) {
     Hold hold(*this);
-    if (send_at_once(comm, data, to, mode, &Peer::held_from)) return sent_request();
+    if (send_at_once(comm, data, to, mode, &Peer::held_from)) return leave_turns(), sent_request();
     P2pRequest* request = make(comm, data, to);
     request->is_send = true;
     request->mode = mode;
     request->cancellable = true;
     hold_for_engine(*request);
     begin_send(*request);
+    leave_turns();
     return request;
 }
 
@@ -171,6 +172,7 @@ void Engine::start(P2pRequest& request) {
     hold_for_engine(request);
     if (request.is_send) begin_send(request);
     else begin_recv(request);
+    leave_turns();
 }
 
 // Completes, or puts the send where drain() continues it.

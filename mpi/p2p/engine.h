@@ -197,6 +197,11 @@ public:
         }
         leave_turns();
     }
+    // The program may go on without MPI now: what others wait for leaves, or will by itself. With
+    // the engine held.
+    void leave_turns() {
+        if (__builtin_expect(owes, 0)) hurry();
+    }
     void wait(Request& request) {
         if (request.done()) return;
         settle(request);
@@ -353,10 +358,6 @@ private:
     // cycles).
     static void pause(int idle) {
         if (idle >= 32) cpu_pause();
-    }
-    // The program may go on after the last turn: what others wait for leaves now.
-    void leave_turns() {
-        if (__builtin_expect(owes, 0)) hurry();
     }
     [[gnu::cold]] void hurry();
     void wait_long(LongWait wait);

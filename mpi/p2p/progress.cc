@@ -101,9 +101,10 @@ void Engine::help() {
     count(counters_.bytes_reduced_aside, helper_->bytes() - known);
 }
 
+// The progress thread is never away.
 void Engine::hurry() {
+    for (Transport* transport : transports_) transport->hurry(!progress_);
     owes = false;
-    for (Transport* transport : transports_) transport->hurry();
 }
 
 inline bool Engine::look() {

@@ -409,6 +409,7 @@ CollectiveRequest* start_collective(CollectivePlan&& plan, bool persistent) {
     CollectiveState& state = collective_state(comm);
     if (state.making) state.postponed.push_back(request);
     else request->launch(state.has_boards, state.board.get());
+    comm.process.engine.leave_turns();
     return request;
 }
 

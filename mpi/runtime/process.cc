@@ -315,6 +315,7 @@ Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
     auto shared = TRY(tcp::Shared::open(params, all_local));
     for (int number = 0; number < shared->paths(); ++number) {
         TcpOptions options{identity, all_local, sleeper.get(), met};
+        options.owes = &engine.owes;
         options.find_key = [this](link::Identity& mine) { return find_key(*wireup, mine); };
         options.on_difference = [this, identity](int peer, const Fingerprint& theirs) {
             end_unlike(*this, identity->fingerprint, peer, theirs);
@@ -327,6 +328,7 @@ Result<std::shared_ptr<tcp::Shared>> Process::make_tcp() {
     }
     LinkOptions link;
     if (!all_local) add_rdma(paths, *shared, link);
+    link.owes = &engine.owes;
     link.rank = here.rank;
     link.size = limit;
     link.clock = &clock;

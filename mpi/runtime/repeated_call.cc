@@ -90,7 +90,9 @@ void CollectiveRequest::prepare_repeated(CollectivePlan&& plan) {
 
 // Apart from begin_repeated(), so that this is short where a board ends the call at once.
 coll::StepId CollectiveRequest::run_messages_ahead(const coll::Binding& binding) {
-    return runner_.run_messages_ahead(carrier_, binding);
+    coll::StepId ordered = runner_.run_messages_ahead(carrier_, binding);
+    comm()->process.engine.leave_turns();
+    return ordered;
 }
 
 void CollectiveRequest::start_repeated(const coll::Binding& binding, coll::Ahead ahead) {

@@ -1,7 +1,8 @@
 /* Goal: a send whose receive is complete completes too, though its receiver does not call MPI again
- * (MPI-5.0 section 3.5), and members of a collective that are through with it keep nobody waiting.
- * Method: rows of long messages from rank 0 to rank 1, and long collectives; who is through with
- * them stays outside MPI until all others are, which memory of all tells.
+ * (MPI-5.0 section 3.5), what was sent arrives though its sender does not, and members of a
+ * collective that are through with it keep nobody waiting.
+ * Method: rows of messages from rank 0 to rank 1, and collectives; who is through with them stays
+ * outside MPI until all others are, which memory of all tells.
  */
 #include "check.h"
 
@@ -74,6 +75,24 @@ static void send_row(int way, int row, int n, int* data) {
     else ++step, CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
+/* The receiver is late, so that not all messages have left when they are over for their sender. */
+static void send_ahead(int number, int n, int* data) {
+    MPI_Request r;
+    int i, flag;
+    context("%d messages of %d ints, sent before they are received", number, n);
+    if (check_rank == 1) usleep(100000);
+    for (i = 0; i < number && check_rank == 0; ++i) {
+        if (i % 2 == 0) CHECK_OK(MPI_Send(data, n, MPI_INT, 1, i, MPI_COMM_WORLD));
+        else CHECK_OK(MPI_Isend(data, n, MPI_INT, 1, i, MPI_COMM_WORLD, &r));
+        if (i % 4 == 1) CHECK_OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+        for (flag = 0; !flag && i % 4 == 3;) CHECK_OK(MPI_Test(&r, &flag, MPI_STATUS_IGNORE));
+    }
+    for (i = 0; i < number && check_rank == 1; ++i)
+        CHECK_OK(MPI_Recv(data, n, MPI_INT, 0, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    if (check_rank < 2) leave_until(2);
+    else ++step, CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
 static void collectives(int n, int* data) {
     int i, *out = malloc((size_t)(n * check_size) * sizeof *out);
     MPI_Request request;
@@ -107,6 +126,8 @@ int main(int argc, char** argv) {
             send_row(way, 1, lengths[i], data);
             send_row(way, kRow, lengths[i], data);
         }
+    for (i = 0; i < 4 && check_size > 1; ++i) send_ahead(2000000 / lengths[i] / 4, lengths[i], data);
+    if (check_size > 1) send_ahead(20000, 2, data);
     for (i = 0; i < kLengths; ++i) collectives(lengths[i], data);
     collectives(kRow * kMost, data);
     free(data);

@@ -13,6 +13,7 @@ pomona_test(link_paths ${CMAKE_CURRENT_SOURCE_DIR}/unit/link_paths.cc LIBS pomon
 pomona_test(link_help_choice ${CMAKE_CURRENT_SOURCE_DIR}/unit/link_help_choice.cc LIBS pomona_btl)
 pomona_test(tcp_paths ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_paths.cc LIBS pomona_btl TIMEOUT 120)
 pomona_test(tcp_sealed ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_sealed.cc LIBS pomona_btl TIMEOUT 180)
+pomona_test(tcp_away ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_away.cc LIBS pomona_btl TIMEOUT 180)
 pomona_test(tcp_pairs ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_pairs.cc LIBS pomona_btl)
 pomona_test(tcp_unsent ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_unsent.cc LIBS pomona_btl TIMEOUT 60)
 pomona_test(tcp_wakes ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_wakes.cc LIBS pomona_btl TIMEOUT 60)
