@@ -238,6 +238,22 @@ bool Link::brings_message() const {
                        [](const Path& path) { return path.busy() && !path.sending; });
 }
 
+// The path that has taken this frame, which has no room, into memory of its own; null: none. One
+// that needs this process for room, as by RDMA, takes none: then another one, whatever its order.
+Path* Link::push_kept(uint64_t number) {
+    const Kept& frame = window_[number];
+    FrameHeader header = message_header(number).pack();
+    auto takes = [&](Path& path) {
+        return path.usable() && !path.busy() &&
+               path.endpoint->push_kept(header, window_.bytes(frame),
+                                        {frame.data, frame.data_length});
+    };
+    for (Path* path : order_)
+        if (takes(*path)) return path;
+    auto other = std::find_if(paths.begin(), paths.end(), takes);
+    return other == paths.end() ? nullptr : &*other;
+}
+
 // What is over for the program must not wait for it. Messages of which it waits to hear are its
 // own, and those behind them.
 void Link::leave_behind() {
@@ -250,13 +266,9 @@ void Link::leave_behind() {
         Kept& frame = window_[first_unsent_];
         if (frame.path != kUnsent) continue;
         if (frame.ticket != 0 || frame.kind == Kind::relay) return;
-        FrameHeader header = message_header(first_unsent_).pack();
-        auto takes = std::find_if(order_.begin(), order_.end(), [&](Path* path) {
-            return !path->busy() && path->endpoint->push_kept(header, window_.bytes(frame),
-                                                              {frame.data, frame.data_length});
-        });
-        if (takes == order_.end()) return;
-        note_sent(frame, **takes, window_.first() == first_unsent_);
+        Path* path = push_kept(first_unsent_);
+        if (!path) return;
+        note_sent(frame, *path, window_.first() == first_unsent_);
     }
 }
 

@@ -80,6 +80,16 @@ void Socket::keep_unsent(size_t most) {
 #endif
 }
 
+// Linux makes the receive buffer large enough for SO_RCVLOWAT (tcp_set_rcvlowat), and keeps it so.
+void Socket::make_room(size_t bytes) {
+#if defined(__linux__)
+    wake_at(bytes);
+    wake_at(1);
+#else
+    (void)bytes;
+#endif
+}
+
 void Socket::wake_at(size_t least) {
     set_option(descriptor_, SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(least));
 }

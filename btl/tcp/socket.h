@@ -68,6 +68,9 @@ public:
     // The system keeps so many bytes that it has not sent.
     void keep_unsent(size_t most);
 
+    // So many bytes may come though nobody reads, where the system lets a program say so without
+    // fixing the size of its buffer (Linux), and the user has not fixed it.
+    void make_room(size_t bytes);
     // Who waits for something to read is woken only when there are so many bytes, or the end.
     void wake_at(size_t least);
 

@@ -6,6 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <fstream>
+#include <sys/ioctl.h>
+#include <thread>
 #include <vector>
 
 namespace pomona {
@@ -99,6 +103,34 @@ TEST(TcpWakes, by_little_when_no_more_is_to_come) {
     ends.send(1);  // of the next frame
     ends.await_wake();
 }
+
+#if defined(__linux__)
+// Between machines so much may come before it is read that the sender does not stand still.
+TEST(TcpWakes, room_for_what_a_line_brings) {
+    size_t least = 0, usual = 0, most = 0;
+    std::ifstream("/proc/sys/net/ipv4/tcp_rmem") >> least >> usual >> most;
+    if (most < 2 * tcp::kRoom) GTEST_SKIP() << "the system allows receive buffers of " << most;
+    Ends ends;
+    ends.reader->leaves_machine(true);
+    std::vector<std::byte> some(64 << 10);
+    size_t sent = 0;
+    for (int vain = 0; vain < 200 && sent < (16 << 20);) {
+        ssize_t moved = ends.sender.write(some, {});
+        ASSERT_GE(moved, 0);
+        sent += static_cast<size_t>(moved);
+        if (moved != 0) vain = 0;
+        else ++vain, std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    int there = 0;
+    ASSERT_EQ(0, ioctl(ends.reader->socket.descriptor(), FIONREAD, &there));
+    EXPECT_GT(there, 1 << 20);
+    // One byte wakes as before.
+    Ends others;
+    others.reader->leaves_machine(true);
+    others.send(1);
+    others.await_wake();
+}
+#endif
 
 TEST(TcpWakes, by_the_end_of_the_connection) {
     Ends ends;
