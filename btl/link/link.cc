@@ -240,7 +240,7 @@ bool Link::brings_message() const {
 
 // The path that has taken this frame, which has no room, into memory of its own; null: none. One
 // that needs this process for room, as by RDMA, takes none: then another one, whatever its order.
-Path* Link::push_kept(uint64_t number) {
+Path* Link::taker(uint64_t number) {
     const Kept& frame = window_[number];
     FrameHeader header = message_header(number).pack();
     auto takes = [&](Path& path) {
@@ -266,7 +266,7 @@ void Link::leave_behind() {
         Kept& frame = window_[first_unsent_];
         if (frame.path != kUnsent) continue;
         if (frame.ticket != 0 || frame.kind == Kind::relay) return;
-        Path* path = push_kept(first_unsent_);
+        Path* path = taker(first_unsent_);
         if (!path) return;
         note_sent(frame, *path, window_.first() == first_unsent_);
     }

@@ -132,7 +132,7 @@ private:
     void say_what_is_owed(Nanoseconds now);
     bool brings_message() const;
     void leave_behind();
-    Path* push_kept(uint64_t number);
+    Path* taker(uint64_t number);
     void order_paths();
     void mark_unsent(uint64_t number);
 
