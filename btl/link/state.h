@@ -130,9 +130,6 @@ private:
     bool send_state(Path& path, uint8_t flags, uint64_t time);
     bool send_owed_state();
     void say_what_is_owed(Nanoseconds now);
-    bool brings_message() const;
-    void leave_behind();
-    Path* taker(uint64_t number);
     void order_paths();
     void mark_unsent(uint64_t number);
 
@@ -165,6 +162,11 @@ private:
     void nothing_owed();
     void owe(bool at_once);
     bool drain_forwards();
+
+    // What is left when the program leaves MPI (leaving.cc).
+    bool brings_message() const;
+    void leave_behind();
+    Path* hand_over(uint64_t number);
 
     // Long payloads (bulk.cc).
     void bulk_begins(size_t length);
