@@ -100,6 +100,7 @@ inline bool Engine::send_at_once(Communicator& comm, const Data& data, Envelope 
     if (peer.endpoint->push(header.pack(), {start_of(data), bytes}) != Push::sent) return false;
     count(counters_.messages_sent);
     count(counters_.bytes_sent, bytes);
+    leave_turns();
     return true;
 }
 
@@ -123,7 +124,7 @@ bool Engine::send_now(Communicator& comm, const Data& data, Envelope to) {
 Outcome Engine::send(Communicator& comm, Data data, Envelope to, SendMode mode) {
     {
         Hold hold(*this);
-        if (send_at_once(comm, data, to, mode, &Peer::eager_limit)) return leave_turns(), Outcome{};
+        if (send_at_once(comm, data, to, mode, &Peer::eager_limit)) return {};
     }
     P2pRequest request(&comm);
     fill(request, comm, data, to);
@@ -150,7 +151,7 @@ P2pRequest* Engine::send_init(Communicator& comm, Data data, Envelope to, SendMo
 
 P2pRequest* Engine::isend(Communicator& comm, Data data, Envelope to, SendMode mode) {
     Hold hold(*this);
-    if (send_at_once(comm, data, to, mode, &Peer::held_from)) return leave_turns(), sent_request();
+    if (send_at_once(comm, data, to, mode, &Peer::held_from)) return sent_request();
     P2pRequest* request = make(comm, data, to);
     request->is_send = true;
     request->mode = mode;

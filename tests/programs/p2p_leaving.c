@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { kRow = 5, kPatience = 2000, kSteps = 256 };
+enum { kRow = 5, kPatience = 2000, kSteps = 256, kBuffer = 16 << 20 };
 enum { by_waitall, by_wait, by_testall, by_test, by_waitany, by_waitsome, by_recv, kWays };
 static const char* names[] = {"Waitall", "Wait", "Testall", "Test", "Waitany", "Waitsome", "Recv"};
 static const int lengths[] = {100, 3000, 12000, 20000, 100000, 700000}; /* of int */
@@ -82,7 +82,8 @@ static void send_ahead(int number, int n, int* data) {
     context("%d messages of %d ints, sent before they are received", number, n);
     if (check_rank == 1) usleep(100000);
     for (i = 0; i < number && check_rank == 0; ++i) {
-        if (i % 2 == 0) CHECK_OK(MPI_Send(data, n, MPI_INT, 1, i, MPI_COMM_WORLD));
+        if (i % 4 == 0) CHECK_OK(MPI_Send(data, n, MPI_INT, 1, i, MPI_COMM_WORLD));
+        else if (i % 4 == 2) CHECK_OK(MPI_Bsend(data, n, MPI_INT, 1, i, MPI_COMM_WORLD));
         else CHECK_OK(MPI_Isend(data, n, MPI_INT, 1, i, MPI_COMM_WORLD, &r));
         if (i % 4 == 1) CHECK_OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
         for (flag = 0; !flag && i % 4 == 3;) CHECK_OK(MPI_Test(&r, &flag, MPI_STATUS_IGNORE));
@@ -119,8 +120,10 @@ static void collectives(int n, int* data) {
 int main(int argc, char** argv) {
     int way, i;
     int* data = calloc(kRow * kMost, sizeof *data);
+    void* buffer = malloc(kBuffer);
     start(&argc, &argv);
     share();
+    CHECK_OK(MPI_Buffer_attach(buffer, kBuffer));
     for (i = 0; i < kLengths; ++i)
         for (way = 0; way < kWays && check_size > 1; ++way) {
             send_row(way, 1, lengths[i], data);
@@ -132,6 +135,8 @@ int main(int argc, char** argv) {
     if (check_size > 1) send_ahead(20000, 2, data);
     for (i = 0; i < kLengths; ++i) collectives(lengths[i], data);
     collectives(kRow * kMost, data);
+    CHECK_OK(MPI_Buffer_detach(&buffer, &i));
+    free(buffer);
     free(data);
     return finish();
 }
