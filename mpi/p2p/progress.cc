@@ -529,7 +529,10 @@ void Engine::start_progress_thread() {
     wants_progress_.store(false, std::memory_order_relaxed);
     if (progress_ || leaves_) return;
     set_threaded();
-    progress_ = std::make_unique<ProgressThread>();
+    {
+        Hold hold(*this);  // who leaves MPI looks whether there is one
+        progress_ = std::make_unique<ProgressThread>();
+    }
     progress_->thread = std::thread([this] { run_progress(); });
 }
 
