@@ -30,9 +30,9 @@ inline constexpr size_t kReadPiece = 64 << 10;
 // What is read behind the end of a long payload: the next head, or a small frame or two.
 inline constexpr size_t kReadBehind = 256;
 // What a line may bring while this rank writes, reduces or waits for a core. The system's own bound
-// grows with what has been read in a round trip, and is small until then: senders stood still some
-// hundred times in ten sums of 64 MiB at 25 Gb/s (TCPFromZeroWindowAdv). Four times as much is
-// slower, as the caches do not hold it.
+// grows with what has been read in a round trip, and is small until then: windows were closed some
+// hundred times in nine sums of 64 MiB at 25 Gb/s (TCPFromZeroWindowAdv). Eight times as much room
+// was slower than none (docs/bench/README.md, hosts.json).
 inline constexpr size_t kRoom = 2 << 20;
 // Who sleeps while a long payload comes is woken once for so many bytes of it, not for each packet.
 inline constexpr size_t kWakeAt = kReadPiece;

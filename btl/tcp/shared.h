@@ -49,9 +49,9 @@ public:
     // The interface that has this address; null if none of the chosen ones has.
     const Place* place_of(const Ip& ip) const;
 
-    // Null: no thread is to be had. Not made where none is needed yet.
-    AwayWriter* away_writer(bool none_needed) {
-        if (!away_writer_ && !none_needed && !no_writer_)
+    // Made when it is needed first; null: no thread is to be had.
+    AwayWriter* away_writer() {
+        if (!away_writer_ && !no_writer_)
             no_writer_ = (away_writer_ = AwayWriter::start()) == nullptr;
         return away_writer_.get();
     }

@@ -183,12 +183,15 @@ public:
         return armed_ = true;
     }
     void hurry(bool leaves) override {
-        tcp::AwayWriter* writer = leaves ? shared_.away_writer(attention_.empty()) : nullptr;
-        if (!writer) return;
+        if (!leaves) return;
         for (TcpEndpoint* each : attention_) {
             if (each->state != State::up || each->connection->output_over) continue;
             Connection& c = *each->connection;
-            if (!c.away.left() && c.has_output()) writer->leave(c.away, c), left_ = true;
+            if (c.away.left() || !c.has_output()) continue;
+            tcp::AwayWriter* writer = shared_.away_writer();
+            if (!writer) return;
+            writer->leave(c.away, c);
+            left_ = true;
         }
     }
     void disarm() override {
@@ -202,7 +205,7 @@ public:
                 longest = std::min(longest, std::max(each->attempt_until - now, kRetryPause));
         return longest;
     }
-    // While the program is away: who looks then does not need it exactly.
+    // What the AwayWriter has left of it is not looked at.
     bool pending() const override {
         if (left_) return true;
         return std::any_of(attention_.begin(), attention_.end(), [](const TcpEndpoint* each) {
