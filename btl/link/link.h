@@ -79,6 +79,12 @@ void ask_for_round_trip(Endpoint& endpoint);
 // Of what messages take, or took, first; 0: not known.
 Nanoseconds shortest_round_trip(const Endpoint& endpoint);
 
+// Of a link transport: connects to a process, for three seconds at most, though nobody has anything
+// for it; until somebody has, nobody is told if it goes. With an address as published.
+void reach(Transport& links, int peer, ConstBytes address);
+// Is there a path to that process, or will there be none before it is tried again?
+bool is_reached(Transport& links, int peer);
+
 // The published addresses of a link, by the names of its transports; none if they do not parse.
 std::optional<std::vector<std::pair<std::string, std::vector<std::byte>>>> parse_link_addresses(
     ConstBytes published);

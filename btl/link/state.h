@@ -80,6 +80,8 @@ public:
     void reach(ConstBytes published);
     // Made for that alone, and given up.
     bool rests() const { return for_others() && !over && down_since_ == 0 && !any_up(); }
+    // Some path is up, or each has failed and waits before it is tried again.
+    bool reached() const;
     // A path of its own is up; if not, since when.
     bool direct() const;
     Nanoseconds indirect_since() const { return indirect_since_; }

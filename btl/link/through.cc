@@ -29,6 +29,14 @@ void Link::reach(ConstBytes published) {
     if (!over) (void)set_addresses(published);
 }
 
+bool Link::reached() const {
+    return over || rests() || any_up() ||
+           std::all_of(paths.begin(), paths.end(), [](const Path& path) {
+               return path.state == Path::State::down &&
+                      (path.address.empty() || path.rides || path.why.what[0] != 0);
+           });
+}
+
 void Link::rest() {
     down_since_ = 0;
     for (Path& path : paths) path.address.clear();

@@ -263,6 +263,16 @@ Nanoseconds Links::sleep_max() {
 
 }  // namespace link
 
+void reach(Transport& links, int peer, ConstBytes address) {
+    if (auto* all = dynamic_cast<link::Links*>(&links)) all->reach(peer, address);
+}
+
+bool is_reached(Transport& links, int peer) {
+    auto* all = dynamic_cast<link::Links*>(&links);
+    link::Link* there = all ? all->existing(peer) : nullptr;
+    return there && there->reached();
+}
+
 std::optional<std::vector<std::pair<std::string, std::vector<std::byte>>>> parse_link_addresses(
     ConstBytes published) {
     Reader in(published);

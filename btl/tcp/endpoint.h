@@ -117,6 +117,7 @@ public:
     bool attended = false;      // stands in the transport's list of those with something to do
     bool output_waits = false;  // the Poller looks for room for output too
     bool out_of_set = false;    // the Poller does not know its socket, for now
+    unsigned moved_at = 0;      // something has come: when, as Readers count
 
 private:
     void take_back_output();

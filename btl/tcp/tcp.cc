@@ -7,10 +7,10 @@
 // Paths: an instance tries its plan (pairs.h), from an interface of its own to an address of the
 // peer, and passes over pairs whose interfaces another path uses already.
 //
-// Turns: few connections are read without asking. Of more, and of strangers always, the system is
-// asked which have bytes (poller.h). What must be done without bytes (attempts to connect, output
-// that waits) stands in `attention_`; so a turn's cost does not grow with connections that are
-// silent.
+// Turns: few connections are read without asking (readers.h). Of more, and of strangers always,
+// the system is asked which have bytes (poller.h). What must be done without bytes (attempts to
+// connect, output that waits) stands in `attention_`; so a turn's cost does not grow with
+// connections that are silent.
 #include "btl/tcp/tcp.h"
 
 #include "btl/base/check.h"
@@ -19,6 +19,7 @@
 #include "btl/base/log.h"
 #include "btl/base/messages.h"
 #include "btl/tcp/endpoint.h"
+#include "btl/tcp/readers.h"
 #include "btl/tcp/sealed.h"
 #include "btl/tcp/strangers.h"
 
@@ -35,9 +36,8 @@ using tcp::TcpEndpoint;
 using tcp::Watched;
 using State = TcpEndpoint::State;
 
-// So many connections are read from without asking.
-constexpr size_t kAskEach = 3;
-// Then the system is asked, for strangers' sake, once in so many polls, and before sleep.
+// While few connections are busy the system is asked, for strangers' sake, once in so many polls,
+// and before sleep.
 constexpr unsigned kPollsPerLook = 64;
 // After so many turns without a sleep those few are taken out of the Poller's set.
 constexpr unsigned kAwakePolls = 1000;
@@ -140,16 +140,16 @@ public:
             // Without the key nobody can be let in, and connect() says why.
             if (!find_key().ok()) return 0;
         }
-        bool many = reading_.size() > kAskEach;
-        bool leaves = !out_of_set_ && !armed_ && ++awake_polls_ > kAwakePolls;
-        if (many ? out_of_set_ : leaves) {
+        bool many = readers_.many();
+        bool leaves = !readers_.out_of_set() && !armed_ && ++awake_polls_ > kAwakePolls;
+        if (many ? readers_.out_of_set() : leaves) {
             if (many) watch_all();
-            else leave_set();
+            else readers_.leave_set();
         }
-        if (many || polls_ % kPollsPerLook == 0) look();
+        if (many || polls_ % kPollsPerLook == 0 || readers_.asks_quiet(polls_)) look();
         int moved = 0;
         if (!attention_.empty()) attend_all(sink);
-        std::vector<TcpEndpoint*>& served = many ? ready_ : reading_;
+        std::vector<TcpEndpoint*>& served = many ? ready_ : readers_.busy();
         size_t number = served.size();  // those that the sink adds come next time
         bool more = number <= kTriedMore && !many && attention_.empty();
         int tries = more && quiet_polls_ < kQuietPolls ? kTries : 1;
@@ -158,7 +158,8 @@ public:
                 moved += serve(*served[many ? i : (polls_ + i) % number], sink, most);
         quiet_polls_ = moved != 0 ? 0 : quiet_polls_ + 1;
         ready_.clear();  // what was not served is ready at the next look too
-        if (stopped_reading_) forget_unread();
+        if (std::exchange(stopped_reading_, false)) readers_.forget_unread();
+        readers_.end_turn();
         return moved;
     }
 
@@ -167,8 +168,8 @@ public:
         if (options_.find_key) return true;
         if (left_) take_back();
         awake_polls_ = 0;
-        if (out_of_set_ && !watch_all()) return false;
-        for (TcpEndpoint* each : reading_)
+        if (readers_.out_of_set() && !watch_all()) return false;
+        for (TcpEndpoint* each : readers_.busy())
             if (each->reads()) each->connection->wake_for_payload(wakes_at_most());
         look();
         if (!ready_.empty()) return false;
@@ -257,38 +258,15 @@ private:
         return poller_.change(endpoint.connection->socket.descriptor(), endpoint.token(), output)
             .ok();
     }
-    // Few connections, each read in each turn: what arrives need not be told to the set as well,
-    // which costs every message.
-    void leave_set() {
-        out_of_set_ = true;
-        for (TcpEndpoint* each : reading_) {
-            if (!each->reads()) continue;
-            poller_.remove(each->connection->socket.descriptor());
-            each->out_of_set = true;
-            each->output_waits = false;
-        }
-    }
-    // All connections stand in the set again. False: the system does not take one of them.
     bool watch_all() {
         awake_polls_ = 0;
-        for (TcpEndpoint* each : reading_) {
-            if (!each->out_of_set || !each->reads()) continue;
-            if (!poller_.add(each->connection->socket.descriptor(), each->token()).ok())
-                return false;
-            each->out_of_set = false;
-        }
-        out_of_set_ = false;
-        return true;
+        return readers_.watch_all();
     }
     void drop(TcpEndpoint& endpoint) {
         if (endpoint.connection) poller_.remove(endpoint.connection->socket.descriptor());
         endpoint.connection.reset();
         endpoint.handshake.reset();
         endpoint.output_waits = false;
-    }
-    void forget_unread() {
-        stopped_reading_ = false;
-        std::erase_if(reading_, [](TcpEndpoint* each) { return !each->reads(); });
     }
     TcpEndpoint& endpoint_of(int peer) {
         auto& slot = endpoints_[peer];
@@ -437,7 +415,7 @@ private:
         peer.tell_up = false;
         peer.state = State::up;
         peer.handshake.reset();
-        reading_.push_back(&peer);
+        readers_.add(peer);
         sink.up(peer.peer);
     }
 
@@ -517,8 +495,10 @@ private:
         for (int i = 0; i < number; ++i) {
             auto& entry = *static_cast<Watched*>(found[i]);
             if (entry.kind != Watched::Kind::endpoint) strangers_.ready(entry);
-            else if (auto& endpoint = static_cast<TcpEndpoint&>(entry); endpoint.reads())
+            else if (auto& endpoint = static_cast<TcpEndpoint&>(entry); endpoint.reads()) {
                 ready_.push_back(&endpoint);
+                readers_.found(endpoint);
+            }
         }
         strangers_.turn();
         // What was decrypted and not read yet is known to nobody else.
@@ -576,6 +556,7 @@ private:
         if (peer.reads() && !peer.receive(sink, most, handed, moved)) fail(peer, peer.broken());
         if (peer.connection && peer.connection->socket.buffered()) [[unlikely]]
             attend(peer);
+        if (moved) readers_.moved(peer);
         return std::max<int>(handed, moved);
     }
 
@@ -587,14 +568,13 @@ private:
     unsigned polls_ = 0, quiet_polls_ = 0;  // quiet: without a frame, in a row
     std::unordered_map<int, std::unique_ptr<TcpEndpoint>> endpoints_;  // by peer
     std::vector<TcpEndpoint*> attention_;  // with something to do though no bytes arrive
-    std::vector<TcpEndpoint*> reading_;    // all that can be read from, ...
-    std::vector<TcpEndpoint*> ready_;      // and those of them that look() found ready
-    bool stopped_reading_ = false;         // some of them cannot any more
+    std::vector<TcpEndpoint*> ready_;      // can be read from, and look() found bytes there
+    bool stopped_reading_ = false;         // some cannot be read from any more
     bool left_ = false;                    // some have output that is the AwayWriter's
-    bool out_of_set_ = false;              // some of them are not in the Poller's set
     bool armed_ = false;  // a thread sleeps on the set, while another may poll: nobody leaves it
     unsigned awake_polls_ = 0;  // since the last arm()
     tcp::Poller poller_;
+    tcp::Readers readers_{poller_};
     tcp::Strangers strangers_;
 };
 

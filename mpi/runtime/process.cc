@@ -22,6 +22,7 @@
 #include "mpi/runtime/collective_watching.h"
 #include "mpi/runtime/collectives.h"
 #include "mpi/runtime/devices.h"
+#include "mpi/runtime/first_connections.h"
 #include "mpi/runtime/launcher_watch.h"
 #include "mpi/runtime/line_report.h"
 #include "mpi/runtime/forests.h"
@@ -160,6 +161,7 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     }
     engine.set_helping(has_helping_thread(given_transports));
     make_world();
+    if (linked_) connect_to_all(*this);
     if (params.progress == "thread") {
         thread_level = MPI_THREAD_MULTIPLE;
         engine.start_progress_thread();

@@ -16,6 +16,7 @@ pomona_test(tcp_sealed ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_sealed.cc LIBS pomon
 pomona_test(tcp_away ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_away.cc LIBS pomona_btl TIMEOUT 180)
 pomona_test(tcp_pairs ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_pairs.cc LIBS pomona_btl)
 pomona_test(tcp_unsent ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_unsent.cc LIBS pomona_btl TIMEOUT 60)
+pomona_test(tcp_readers ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_readers.cc LIBS pomona_btl TIMEOUT 60)
 pomona_test(tcp_wakes ${CMAKE_CURRENT_SOURCE_DIR}/unit/tcp_wakes.cc LIBS pomona_btl TIMEOUT 60)
 pomona_test(btl_connections ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_connections.cc LIBS pomona_btl TIMEOUT 120)
 pomona_test(btl_base ${CMAKE_CURRENT_SOURCE_DIR}/unit/btl_base.cc LIBS pomona_btl pomona_mpi)
