@@ -2,8 +2,8 @@
 sums, a lost host.
 
 hosts.py BUILD [-r ROUNDS] [--rates MEGABITS,...] [--within SECONDS] [--python PROGRAM]
-         [--congestion NAME,...] [--sums-only | --ends-only] [--peers FOLDER] [--no-install]
-         [--json FILE]
+         [--congestion NAME,...] [--sums-only | --ends-only] [--hosts N,...] [--peers FOLDER]
+         [--no-install] [--beside NAME,VARIABLE=VALUE,...]... [--json FILE]
 
 The hosts are network namespaces joined by a virtual switch (tests/host_world.py), each with a
 stand-in for ssh; all launchers run on the first one. Beside Pomona stand the newest wheels of Open
@@ -16,12 +16,13 @@ with one rank on each of 2, 4 and 8 hosts, against the time that the bytes need 
 them through each cable); and the time to the end of mpirun from the end of a host's agent, and from
 when a host has vanished: nothing gets there or comes from it any more. TCP's congestion control is
 the system's, or each of --congestion in turn (cubic is that of most Linux systems, bbr that of
-some); the figures name it, and say how many of 1000 segments TCP sent again meanwhile. Linux and
-root.
+some); the figures name it, and say how many of 1000 segments TCP sent again meanwhile. --beside
+adds Pomona once more, with these environment variables. Linux and root.
 """
 
 import argparse
 import contextlib
+import copy
 import json
 import math
 import os
@@ -86,6 +87,12 @@ class Library:
 
     def placed(self, hosts, each):
         return ["--host", ",".join(f"h{i}:{each}" for i in range(1, hosts + 1)), "-n", hosts * each]
+
+    def beside(self, name, variables):
+        """The same with other environment variables."""
+        out = copy.copy(self)
+        out.name, out.starts, out.env = name, False, dict(self.env, **variables)
+        return out
 
     def command(self, hosts, each, *words):
         return self.world.inside("h1", *self.launcher, *self.placed(hosts, each), self.program, *words)
@@ -198,6 +205,9 @@ def libraries(options, world):
     build = Path(options.build).resolve()
     out = [Library("pomona", build / "bin/mpicc",
                    [build / "bin/mpirun", "--ssh", world.enter, "--bind-to", "none"], world)]
+    for wanted in options.beside:
+        name, *variables = wanted.split(",")
+        out.append(out[0].beside(name, dict(each.split("=", 1) for each in variables)))
     # Debian's packages openmpi-bin and libopenmpi-dev.
     found = subprocess.run(["mpicc.openmpi", "--showme:incdirs"], capture_output=True, text=True) \
         if shutil.which("mpirun.openmpi") and shutil.which("mpicc.openmpi") else None
@@ -404,6 +414,8 @@ def peers_wanted(parser):
     parser.add_argument("--congestion", help="TCP's congestion controls, as cubic,bbr; else the system's")
     parser.add_argument("--sums-only", action="store_true", help="only the allreduce of 64 MiB")
     parser.add_argument("--ends-only", action="store_true", help="only a lost host and a vanished one")
+    parser.add_argument("--hosts", help="that the allreduce goes over, as 4,8")
+    parser.add_argument("--beside", action="append", default=[], help="NAME,VARIABLE=VALUE,...: Pomona so")
     parser.add_argument("--within", type=float, default=math.inf, help="seconds for all rows")
     parser.add_argument("--python", default=sys.executable, help="for gloo, where it has torch")
     parser.add_argument("--peers", help="folder of the peers' wheels, or of what they hold")
@@ -419,16 +431,16 @@ def starts(rows, launched, rounds):
                    for name, samples in times.items()}, done)
 
 
-def shares(rows, world, all_, rate, rounds, control, streams):
-    """Of a cable's rate: streams, and sums on more and more hosts."""
+def shares(rows, world, all_, rate, rounds, control, streams, numbers):
+    """Of a cable's rate: streams, and sums on so many hosts."""
     shape(world, rate)
     control = congestion(world, control)
     if control is None:
-        rows.left -= streams + len(HOSTS)
+        rows.left -= streams + len(numbers)
         return
     if streams:
         stream_shares(rows, world, all_, rate, rounds, control)
-    for hosts in HOSTS:
+    for hosts in numbers:
         bound = 2 * (hosts - 1) / hosts * BYTES / (rate * 1e6 / 8)
         plain = ring_share(world, hosts, rate)
         resent = Resent(world)
@@ -460,24 +472,28 @@ def main():
         return 77
     rates = [int(rate) for rate in (options.rates or str(options.rate)).split(",")]
     controls = options.congestion.split(",") if options.congestion else [None]
+    numbers = [int(hosts) for hosts in options.hosts.split(",")] if options.hosts else HOSTS
     result = {"command": f"hosts.py BUILD -r {options.rounds} --rates {','.join(map(str, rates))}"
                          + (f" --congestion {options.congestion}" if options.congestion else "")
-                         + " --sums-only" * options.sums_only + " --ends-only" * options.ends_only,
+                         + " --sums-only" * options.sums_only + " --ends-only" * options.ends_only
+                         + (f" --hosts {options.hosts}" if options.hosts else "")
+                         + "".join(f" --beside {each}" for each in options.beside),
               "cores": os.cpu_count(), "load_at_begin": round(os.getloadavg()[0], 1)}
-    world = host_world.HostWorld(max(HOSTS))
+    world = host_world.HostWorld(max(*HOSTS, *numbers))
     try:
         all_ = [each for each in libraries(options, world) if usable(each, 2)]
         launched = [each for each in all_ if each.starts]
         streams = not options.sums_only
         more = len(HOSTS) + 1 if streams else 0
-        rows = Rows(more + len(rates) * len(controls) * (streams + len(HOSTS)), options.within, result, options.json)
+        rows = Rows(more + len(rates) * len(controls) * (streams + len(numbers)), options.within, result, options.json)
         if options.ends_only:
             rates = []
         elif streams:
             starts(rows, launched, options.rounds)
         for rate in rates:
             for control in controls:
-                shares(rows, world, all_, rate, max(options.rounds // 3, 2), control, streams)
+                shares(rows, world, all_, rate, max(options.rounds // 3, 2), control, streams,
+                       numbers)
         if streams:
             ends(rows, launched[0], world, options.rounds if options.ends_only else min(options.rounds, 5))
         result["load_at_end"] = round(os.getloadavg()[0], 1)
