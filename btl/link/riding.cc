@@ -20,9 +20,12 @@ bool Link::stands() const {
 bool Link::say(ConstBytes words) {
     if (over) return false;
     LinkHeader header{Kind::words, 0, 0, received_.next(), received_pieces_.next(), 0, 0, 0};
+    FrameHeader frame = header.pack();
     return std::any_of(paths.begin(), paths.end(), [&](Path& path) {
-        return path.state == Path::State::up && !path.rides && &path != relay_ && !path.busy() &&
-               path.endpoint->push(header.pack(), words) == Push::sent;
+        if (path.state != Path::State::up || path.rides || &path == relay_) return false;
+        if (!path.busy() && path.endpoint->push(frame, words) == Push::sent) return true;
+        // One that has no room takes them all the same: they are short, and a sleeper may wait.
+        return path.endpoint->push_kept(frame, words, {});
     });
 }
 

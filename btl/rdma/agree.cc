@@ -152,13 +152,8 @@ void RdmaEndpoint::hear(const Words& words) {
                      words.text);
     case Word::resync:
         if (!current || state_ != State::up) return;
-        for (int i = 0; i < cable_->pairs(); ++i) cable_->lost_below(i, words.frames[i]);
-        {
-            Words answer{Word::credit, attempt_};
-            for (int i = 0; i < cable_->pairs(); ++i) answer.frames[i] = cable_->credit(i);
-            cable_->told_credit();
-            say(std::move(answer));
-        }
+        std::copy(std::begin(words.frames), std::end(words.frames), resync_);
+        resync_asked_ = true;
         return;
     case Word::credit:
         if (!current || state_ != State::up) return;
@@ -173,6 +168,19 @@ void RdmaEndpoint::hear(const Words& words) {
         return;
     case Word::bell: sleep_ = Sleep::no; return owner_.woken();
     }
+}
+
+// The device has had nothing more: what the peer had sent when it asked, and has not come, is lost.
+// Before, it might still come, and take receives that the peer would be told of.
+void RdmaEndpoint::answer_resync() {
+    resync_asked_ = false;
+    Words answer{Word::credit, attempt_};
+    for (int i = 0; i < cable_->pairs(); ++i) {
+        cable_->lost_below(i, resync_[i]);
+        answer.frames[i] = cable_->credit(i);
+    }
+    cable_->told_credit();
+    say(std::move(answer));
 }
 
 // What has not arrived there may have been sent before it slept.
@@ -307,6 +315,7 @@ void RdmaEndpoint::drop_cable() {
     owner_.devices().release(peer, owner_.path());
     rest_.clear();
     blocked_since_ = blocked_pause_ = 0;
+    resync_asked_ = false;
     for (Assembly& each : assembly_) each.bytes.clear();
     for (bool& each : probe_came_) each = false;
     meter_ = {};

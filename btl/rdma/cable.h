@@ -46,6 +46,13 @@ public:
         uint64_t kept = which == 0 && !control ? kKeptFrames : 0;
         return !pair.free.empty() && pair.sent + pair.frames + kept <= pair.allowed;
     }
+    // The same for so many messages; if they are more than what a peer is told at a time, for one.
+    bool has_room_for(int which, size_t messages) const {
+        const QueuePair& pair = pairs_[static_cast<size_t>(which)];
+        if (messages <= 1 || messages + kKeptFrames > pair.slots / 2) return has_room(which, false);
+        uint64_t frames = messages * pair.frames + (which == 0 ? kKeptFrames : 0);
+        return pair.free.size() >= messages && pair.sent + frames <= pair.allowed;
+    }
     // Memory for its payload. Only when has_room().
     std::byte* payload_slot(int pair);
     // A payload, or what is left of one, in two parts.

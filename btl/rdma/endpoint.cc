@@ -3,6 +3,7 @@
 
 #include "btl/base/check.h"
 #include "btl/base/format.h"
+#include "btl/link/link.h"
 #include "btl/rdma/crc32c.h"
 
 #include <algorithm>
@@ -18,6 +19,8 @@ static constexpr Nanoseconds kPortEvery = 20'000'000;
 // What sending and receiving a message takes, in bytes of a cable's time.
 static constexpr size_t kMessageCost = 2048;
 static constexpr size_t kShortMost = room_in(kLimits.frame);
+// Of messages that are over for their sender when a link has them.
+static constexpr size_t kWholeMost = (64 << 10) + kLinkRoom;
 static_assert(kShortMost < kApartFrom);
 
 RdmaEndpoint::RdmaEndpoint(EndpointOwner& owner, int peer, bool leads, size_t frame_most,
@@ -38,6 +41,14 @@ int RdmaEndpoint::pair_for(size_t length) const {
     return small <= messages(stride) * (stride + kMessageCost) ? 0 : 1;
 }
 
+// What a program may leave behind as over has room as a whole or does not go: of the room for the
+// rest only this process would hear. Longer frames are pieces of messages that are not over.
+bool RdmaEndpoint::has_room_for(size_t length) const {
+    size_t room = room_in(cable_->stride(rest_pair_));
+    bool whole = length <= kWholeMost;
+    return cable_->has_room_for(rest_pair_, whole ? (length + room - 1) / room : 1);
+}
+
 // `sent`: it can take a frame of so many bytes.
 Push RdmaEndpoint::can_push(size_t length) {
     if (stopped_) return Push::gone;
@@ -45,8 +56,9 @@ Push RdmaEndpoint::can_push(size_t length) {
     if (!rest_.empty()) return Push::busy;
     check(length <= frame_most_, length, frame_most_);
     rest_pair_ = pair_for(length);
-    if (cable_->has_room(rest_pair_, false)) return Push::sent;
+    if (has_room_for(length)) return Push::sent;
     if (blocked_since_ == 0) blocked_since_ = owner_.now();
+    blocked_length_ = length;
     return Push::busy;
 }
 
@@ -164,11 +176,13 @@ int RdmaEndpoint::poll(Sink& sink, int most) {
     int found = cable_->poll(*this, most, stopped_, poll_why_);
     sink_ = nullptr;
     if (found < 0) return fail_poll();
+    if (found == 0 && resync_asked_ && !stopped_) [[unlikely]]
+        answer_resync();
     if (found == 0 && rest_.empty() && blocked_since_ == 0) return 0;
     if (handed_ > 0) sleep_ = Sleep::no;
     if (found > 0) tell_credit();
     if (!rest_.empty() && !stopped_) drain_rest();
-    else if (blocked_since_ != 0 && cable_->has_room(rest_pair_, false)) blocked_since_ = 0;
+    else if (blocked_since_ != 0 && has_room_for(blocked_length_)) blocked_since_ = 0;
     return handed_;
 }
 
@@ -264,7 +278,8 @@ void RdmaEndpoint::look(Nanoseconds now, Sink& sink) {
     }
     if (state_ == State::up && !stopped_ && blocked_since_ != 0) {
         if (blocked_pause_ == 0) blocked_pause_ = kBlockedFirst;
-        if (now - blocked_since_ > blocked_pause_) {
+        // What the device still has is not lost.
+        if (now - blocked_since_ > blocked_pause_ && cable_->all_sent()) {
             Words words{Word::resync, attempt_};
             for (int i = 0; i < cable_->pairs(); ++i) words.frames[i] = cable_->sent_frames(i);
             if (owner_.say(peer, words)) {

@@ -98,6 +98,7 @@ private:
     void offered(const Words& words);
     void accepted(const Words& words);
     void peer_falls_asleep(const Words& words);
+    void answer_resync();
     void say(Words words);
     void drain_unsaid();
     void drop_cable();
@@ -111,6 +112,7 @@ private:
     void message(int pair, const MessageHead& head, ConstBytes payload) override;
     int pair_for(size_t length) const;
     Push can_push(size_t length);
+    bool has_room_for(size_t length) const;
     using Parts = Cable::Parts;
     Push push_parts(const FrameHeader& header, const Parts& payload);
     bool send_part(const Parts& payload);
@@ -145,6 +147,8 @@ private:
     enum class Sleep { no, told, known };
     Sleep sleep_ = Sleep::no;   // of this process
     bool peer_sleeps_ = false;  // it wants a bell
+    bool resync_asked_ = false;
+    uint64_t resync_[2]{};  // frames that the peer had sent by each queue pair when it asked
 
     // Frames out: what of the last one has not gone yet.
     FrameHeader rest_header_{};
@@ -152,6 +156,7 @@ private:
     size_t rest_done_ = 0, rest_total_ = 0;
     int rest_pair_ = 0;
     Nanoseconds blocked_since_ = 0, blocked_pause_ = 0;
+    size_t blocked_length_ = 0;  // of the frame for which there was no room
     PaceMeter meter_;
 
     // Frames in, of several messages: by queue pair.

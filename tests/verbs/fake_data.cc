@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <utility>
@@ -169,6 +170,7 @@ int post_send(Qp* handle, SendWr* wr, SendWr** bad) {
         leave(pair, std::move(sent));
     }
     progress(pair);
+    if (!pair.leaving.empty()) send_later(context);
     return 0;
 }
 
@@ -309,6 +311,42 @@ void progress(QueuePair& pair) {
     send_some(pair);
     // Some at a time: the reader has a say.
     for (int i = 0; i < 16 && receive_some(pair); ++i) {}
+}
+
+// ---- without calls
+
+static bool any_leaves(const Context& context) {
+    return std::any_of(context.pairs.begin(), context.pairs.end(),
+                       [](const QueuePair* each) { return !each->leaving.empty(); });
+}
+
+static void run_sender(Context& context) {
+    constexpr auto kEvery = std::chrono::milliseconds(1);
+    std::unique_lock lock(context.mutex);
+    while (!context.ends) {
+        context.sender_sleeps = true;
+        context.wake.wait(lock, [&] { return context.ends || any_leaves(context); });
+        context.sender_sleeps = false;
+        if (context.wake.wait_for(lock, kEvery, [&] { return context.ends; })) return;
+        for (QueuePair* each : context.pairs)
+            if (each->handle.state == kRts) send_some(*each);
+    }
+}
+
+void send_later(Context& context) {
+    if (!context.sender.joinable())
+        context.sender = std::thread([&context] { run_sender(context); });
+    else if (context.sender_sleeps) context.wake.notify_one();
+}
+
+Context::~Context() {
+    if (!sender.joinable()) return;
+    {
+        std::lock_guard guard(mutex);
+        ends = true;
+    }
+    wake.notify_one();
+    sender.join();
 }
 
 int poll(Cq* handle, int entries, Wc* out) {

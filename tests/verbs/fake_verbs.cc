@@ -191,6 +191,7 @@ static verbs::Qp* create_pair(verbs::Pd* pd, QpInitAttr* asked) {
     made->handle.recv_cq = asked->recv_cq;
     made->handle.qp_type = asked->qp_type;
     made->handle.qp_num = number_of(context.number, index, made->generation);
+    context.pairs.push_back(made);
     for (Cq* each : {asked->send_cq, asked->recv_cq}) {
         auto& users = reinterpret_cast<CompletionQueue*>(each)->users;
         if (std::find(users.begin(), users.end(), made) == users.end()) users.push_back(made);
@@ -203,6 +204,7 @@ static int destroy_pair(verbs::Qp* handle) {
     Context& context = context_of(handle->context);
     std::lock_guard guard(context.mutex);
     progress(*pair);
+    std::erase(context.pairs, pair);
     for (Cq* each : {handle->send_cq, handle->recv_cq}) {
         auto& queue = *reinterpret_cast<CompletionQueue*>(each);
         std::erase(queue.users, pair);
@@ -349,6 +351,12 @@ EXPORT uint64_t fake_messages() {
     if (!fake::open_once()) return 0;
     uint64_t sum = 0;
     for (int i = 0; i < fake::fabric->devices; ++i) sum += fake::fabric->device[i].messages;
+    return sum;
+}
+EXPORT uint64_t fake_without_receive() {
+    if (!fake::open_once()) return 0;
+    uint64_t sum = 0;
+    for (int i = 0; i < fake::fabric->devices; ++i) sum += fake::fabric->device[i].no_receive;
     return sum;
 }
 EXPORT int fake_control(const char* command) {

@@ -1,6 +1,7 @@
 // tests/verbs/fake_verbs.h: the objects behind the fake verbs library's handles.
-// Idea: nothing happens but inside calls: post_send and poll_cq move bytes between queue pairs of
-// processes through the rings of fabric.h, as far as there is room and there are posted receives.
+// Idea: post_send and poll_cq move bytes between queue pairs of processes through the rings of
+// fabric.h, as far as there is room and there are posted receives. What is posted leaves a device
+// without further calls: a thread moves what has waited for a while.
 // With a rate or a latency bytes move as soon as they can, and what is modelled is when a message
 // counts as sent and as arrived, so that the time for copying lies within.
 #pragma once
@@ -8,11 +9,13 @@
 #include "btl/rdma/verbs_abi.h"
 #include "tests/verbs/fabric.h"
 
+#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace fake {
@@ -34,6 +37,12 @@ struct Context {
     std::recursive_mutex mutex;
     std::vector<struct Region*> regions;
     std::minstd_rand random;
+    // The thread that sends what waits, with the mutex held; from the first such message on.
+    std::vector<QueuePair*> pairs;
+    std::thread sender;
+    std::condition_variable_any wake;
+    bool sender_sleeps = false, ends = false;
+    ~Context();
 };
 
 struct Pd {
@@ -115,6 +124,8 @@ inline std::byte* ring_of(std::byte* wires, int slot, uint32_t generation) {
 inline Context& context_of(verbs::Context* handle) { return *reinterpret_cast<Context*>(handle); }
 
 void progress(QueuePair& pair);
+// With the context's mutex held: something may wait.
+void send_later(Context& context);
 void complete(verbs::Cq* queue, QueuePair& pair, uint64_t wr_id, verbs::WcStatus status,
               verbs::WcOpcode opcode, size_t length);
 void flush_all(QueuePair& pair);

@@ -38,6 +38,11 @@ struct FakeWorld {
         void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
         return reinterpret_cast<uint64_t (*)()>(dlsym(library, "fake_messages"))();
     }
+    // Of these, those for which nothing was posted.
+    uint64_t without_receive() {
+        void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
+        return reinterpret_cast<uint64_t (*)()>(dlsym(library, "fake_without_receive"))();
+    }
     // No faults any more.
     void calm() {
         for (const char* each :

@@ -351,6 +351,29 @@ TEST(Rdma, a_process_that_is_asked_to_end_leaves_nothing_in_its_devices) {
     }
 }
 
+// Goal: who asks for room is promised none that messages on their way will take, which would be
+// lost. Method: rank 1 hears the question by TCP while it does not look at what came by RDMA.
+TEST(Rdma, room_is_not_promised_twice) {
+    Ranks world(2);
+    world.exchange(50);
+    ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+    world.exchange(50);
+    Ranks::Rank& far = world.ranks[1];
+    uint64_t lost = fabric().without_receive(), goal = far.sink.arrived, begun = world.sent[0];
+    far.rdma->unread = true;
+    Nanoseconds end = world.clock.now() + 300'000'000;
+    while (world.clock.now() < end) {
+        if (world.sent[0] < begun + 2000 &&
+            try_push(world.endpoint(0, 1), world.sent[0], 3000, false))
+            ++world.sent[0];
+        world.poll();
+    }
+    goal += world.sent[0] - begun;
+    far.rdma->unread = false;
+    EXPECT_TRUE(world.until([&] { return far.sink.arrived >= goal; }));
+    EXPECT_EQ(fabric().without_receive(), lost);
+}
+
 // Goal: a rank that sleeps for long is woken by a message, and by credit. Method: both ends poll
 // until rank 1 may sleep for long; it then sleeps, for 20 s at the most, and is not polled before.
 TEST(Rdma, a_sleeper_is_woken) {

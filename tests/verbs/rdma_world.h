@@ -32,6 +32,7 @@ struct Counting final : Transport, Sink {
     Endpoint* path(int peer) override { return below->path(peer); }
     PathDescription describe(int peer) override { return below->describe(peer); }
     int poll(Sink& sink, int most) override {
+        if (unread) return 0;
         above = &sink;
         enough = false;
         int moved = below->poll(*this, most);
@@ -70,6 +71,7 @@ struct Counting final : Transport, Sink {
     Sink* above = nullptr;
     uint64_t frames = 0, bytes = 0, placed = 0;  // placed: of these, by the path itself
     int ups = 0, losses = 0;
+    bool unread = false;  // nobody looks at it
     std::byte* place_ = nullptr;
     std::map<int, bool> up_now;
 };
