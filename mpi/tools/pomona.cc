@@ -297,9 +297,10 @@ static int no_such_command(const CLI::App& app, std::string_view word) {
         names.push_back(each->get_name());
         all += " " + each->get_name();
     }
-    std::string near = nearest_name(word, names);
-    std::string text = format("there is no command {}{}; commands are:{}", word,
-                              near.empty() ? "" : format(", did you mean {}?", near), all);
+    std::string near = word.empty() ? "" : nearest_name(word, names);
+    std::string text = word.empty() ? "which command?" : format("there is no command {}", word);
+    text +=
+        format("{}; commands are:{}", near.empty() ? "" : format(", did you mean {}?", near), all);
     std::fprintf(stderr, "pomona: %s\n", text.c_str());
     remember_complaint(text);
     return 2;
@@ -378,7 +379,7 @@ static CLI::App* add_simulate(CLI::App& app, SimulateOptions& options) {
 
 static int run(int argc, char** argv) {
     CLI::App app{"Pomona: what is installed, its parameters, and what collectives cost"};
-    app.require_subcommand(1);
+    app.require_subcommand(0, 1);  // below it is said which there are
     app.set_version_flag("--version", std::string("pomona ") + POMONA_VERSION);
     CLI::App* info_command =
         app.add_subcommand("info", "version, build, transports, parameters in force");
@@ -493,8 +494,9 @@ static int run(int argc, char** argv) {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         remember_complaint(error.what());
-        return app.exit(error);
+        return app.exit(error) == 0 ? 0 : 2;
     }
+    if (app.get_subcommands().empty()) return no_such_command(app, "");
     if (app.got_subcommand("info"))
         return accel ? accel_info(accel_cache_path(environ), again) : info();
     if (report) return print(doctor::own_report(doctor::real_probes())), 0;

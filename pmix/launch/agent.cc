@@ -363,7 +363,7 @@ bool Agent::connect(const StartOrder& order, SpawnRequest& request, Started& out
     }
     auto open_file = [&](const char* suffix) {
         std::string path = output_file(order.output_files, std::to_string(order.rank), suffix);
-        int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        int descriptor = open_output_file(order.output_files, path);
         if (descriptor >= 0) closed_after.push_back(descriptor);
         else {
             out.code = 1;

@@ -10,8 +10,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <span>
+#include <system_error>
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -153,6 +156,12 @@ HostFacts facts_here(const char* const* environment) {
         if (out.own_port < 0 || out.own_port > 65535) out.own_port = 0;
     }
     return out;
+}
+
+int open_output_file(const std::string& name, const std::string& path) {
+    std::error_code ignored;  // open() says what is wrong
+    if (name.ends_with('/')) std::filesystem::create_directories(name, ignored);
+    return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
 
 }  // namespace pomona

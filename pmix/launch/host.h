@@ -24,6 +24,8 @@ inline std::string output_file(const std::string& name, const std::string& rank,
                                const char* suffix) {
     return name + (name.ends_with('/') ? "" : ".") + rank + "." + suffix;
 }
+// Opened for writing, the folder NAME/ made; -1 with errno.
+int open_output_file(const std::string& name, const std::string& path);
 
 // What a host says of itself.
 struct HostFacts {

@@ -22,7 +22,7 @@ namespace {
 constexpr double kExitGrace = 0.3;       // others may be failing too: let them say why
 constexpr double kTermGrace = 1.0;       // from SIGTERM to SIGKILL
 constexpr double kCauseGrace = 1.0;      // for the word of a death, after who has met it gave up
-constexpr double kInterruptGrace = 5.0;  // after Ctrl-C
+constexpr double kInterruptGrace = 4.0;  // after Ctrl-C
 constexpr double kDrainTime = 0.2;       // output of processes that outlive their rank
 constexpr double kAgentPatience = 2.0;   // from SIGKILL to the word that all have ended
 constexpr double kDrainPause = 0.005;
@@ -404,6 +404,9 @@ void Launcher::kill_after(double seconds) {
     auto strike = [](int, short, void* data) {
         auto* self = static_cast<Launcher*>(data);
         self->state_ = State::killing;
+        // Those who ignored the interrupt end by it all the same, as a shell sees it.
+        if (self->interrupts_ > 0 && !self->exit_code_known_)
+            self->exit_code_ = 128 + self->interrupt_, self->exit_code_known_ = true;
         self->signal_all(SIGKILL);
         // Agents that do not answer are left: their ranks end when they notice that we are gone.
         self->kill_timer_ = self->timer([](int, short, void* again) {

@@ -354,7 +354,7 @@ bool Launcher::open_output_files(Process& process) {
     auto open_file = [&](const char* suffix) -> std::unique_ptr<Output> {
         std::string path =
             output_file(options_.output_filename, std::to_string(process.rank), suffix);
-        int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        int descriptor = open_output_file(options_.output_filename, path);
         if (descriptor < 0) {
             say(format("{} cannot be written: {}", path, os_text(errno)));
             return nullptr;

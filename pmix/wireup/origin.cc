@@ -160,7 +160,9 @@ std::string accidental_singleton(const char* const* environment) {
         return messages::pmi_launcher;
     if (variable(environment, "SLURM_STEP_ID") && several("SLURM_STEP_NUM_TASKS"))
         return messages::srun_without_pmix_here;
-    if (variable(environment, "TORCHELASTIC_RUN_ID") && several("WORLD_SIZE"))
+    bool by_hand = variable(environment, "RANK") && variable(environment, "MASTER_ADDR") &&
+                   variable(environment, "MASTER_PORT");
+    if ((by_hand || variable(environment, "TORCHELASTIC_RUN_ID")) && several("WORLD_SIZE"))
         return messages::torchrun_too_early;
     return {};
 }

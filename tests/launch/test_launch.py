@@ -296,6 +296,10 @@ class Streams(unittest.TestCase):
                 with open(os.path.join(directory, "1.out")) as file:
                     self.assertEqual(file.read(), "1\n")
                 os.unlink(os.path.join(directory, "1.out"))
+            new = os.path.join(directory, "new", "one")
+            self.assertEqual(run("-n", 1, "--output", f"dir={new}", "echo", "x").returncode, 0)
+            with open(os.path.join(new, "0.out")) as file:
+                self.assertEqual(file.read(), "x\n")
 
     def test_tags_reach_output_files(self):
         # As with Open MPI and PRRTE.

@@ -103,6 +103,10 @@ class Commands(unittest.TestCase):
         done = subprocess.run([POMONA, "inf"], capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("there is no command inf, did you mean info?; commands are: info", done.stderr)
+        for words, said in ((), "which command?; commands are: info"), (("--nosuch",), "--nosuch"):
+            done = subprocess.run([POMONA, *words], capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), words)
+            self.assertIn(said, done.stderr)
 
     def test_wrong_choices_are_told_of(self):
         for form in ((), ("--json",)):
@@ -113,12 +117,12 @@ class Commands(unittest.TestCase):
                 self.assertRegex(done.stderr, rf"(?m)^{variable}: .*bcast has no algorithm 'nosuch'")
 
     def test_programs_that_asked_for_json_get_it_where_a_command_fails(self):
-        for words, code, why in (("doctor --nosuch", 109, "--nosuch"), ("doctor --host a:x", 105, "'x' is not a number"),
-                                 ("links --host a:x", 105, "'x' is not a number"), ("links --nosuch", 109, "--nosuch"),
-                                 ("params x", 109, "not expected: x"), ("counters x", 109, "not expected: x"),
-                                 ("tune --host h1", 1, "two hosts at least"), ("tune --nosuch", 109, "--nosuch"),
-                                 ("predict", 2, "give the model"), ("predict --cable x", 105, "--cable"),
-                                 ("cost nosuch", 2, "no collective nosuch"), ("cost -n x", 105, "x"),
+        for words, code, why in (("doctor --nosuch", 2, "--nosuch"), ("doctor --host a:x", 2, "'x' is not a number"),
+                                 ("links --host a:x", 2, "'x' is not a number"), ("links --nosuch", 2, "--nosuch"),
+                                 ("params x", 2, "not expected: x"), ("counters x", 2, "not expected: x"),
+                                 ("tune --host h1", 1, "two hosts at least"), ("tune --nosuch", 2, "--nosuch"),
+                                 ("predict", 2, "give the model"), ("predict --cable x", 2, "--cable"),
+                                 ("cost nosuch", 2, "no collective nosuch"), ("cost -n x", 2, "x"),
                                  ("cost allreduce x", 2, "x is no size"),
                                  ("cost allreduce 8 --links x", 1, "--links x: "),
                                  ("predict --links x", 1, "--links x: "), ("top 999999", 1, "999999"),
