@@ -336,9 +336,7 @@ void Agent::explain(const StartOrder& order, const SpawnRequest& request, const 
                                                  : "it is not an executable file (chmod +x?)",
                          name.starts_with('/') ? "" : lost);
     } else {
-        bool here = access(((directory.empty() ? "." : directory) + "/" + name).c_str(), X_OK) == 0;
-        out.why = format("there is no program {} in PATH{}{}", name,
-                         here ? format("; did you mean ./{} in this directory?", name) : "", lost);
+        out.why = format("there is no program {} in PATH{}", name, lost);
     }
 }
 
