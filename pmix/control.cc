@@ -1,6 +1,8 @@
 // pmix/control.cc: framing of the job's socket.
 #include "pmix/control.h"
 
+#include "btl/base/messages.h"
+
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -80,9 +82,7 @@ Result<int> listen_for_ranks(const std::string& directory) {
     address.sun_family = AF_UNIX;
     std::string path = control_socket_path(directory);
     if (path.size() >= sizeof address.sun_path)
-        return Error{Code::invalid_argument,
-                     "The path of the job's socket is too long; set a "
-                     "shorter TMPDIR"};
+        return Error{Code::invalid_argument, messages::directory_too_long};
     path.copy(address.sun_path, path.size());
     int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
     if (descriptor < 0) return os_error(Code::io, "No socket for the job");

@@ -5,6 +5,7 @@
 #include "btl/base/named_file.h"
 #include "mpi/tools/network_file.h"
 #include "mpi/tools/simulate_report.h"
+#include "pmix/launch/messages.h"
 #include "pmix/launch/table.h"
 
 #include <cerrno>
@@ -50,10 +51,8 @@ std::optional<NetworkFile> read_network(const SimulateOptions& options, std::str
         return std::nullopt;
     }
     if (network->ranks() == options.ranks) return network;
-    problem = format(
-        "Option --network: {} has {} ranks on {} hosts, and the job has {}: give each host its "
-        "number as \"ranks\", or start {}",
-        options.network, network->ranks(), network->hosts.size(), options.ranks, network->ranks());
+    problem = format(messages::network_ranks, options.network, network->ranks(),
+                     network->hosts.size(), options.ranks, network->ranks());
     return std::nullopt;
 }
 
@@ -84,8 +83,7 @@ public:
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
         if (path_.size() >= sizeof address.sun_path)
-            return format("{} is too long for a socket's name; set TMPDIR to a shorter folder",
-                          path_);
+            return format(messages::simulate_folder, path_);
         std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
         descriptor_ = socket(AF_UNIX, SOCK_STREAM, 0);
         fcntl(descriptor_, F_SETFD, FD_CLOEXEC);

@@ -241,8 +241,7 @@ std::string Agent::folder_missed(const std::vector<EndedRank>& ended) {
     if (!failed || !std::exchange(displaced_, false)) return {};
     char path[PATH_MAX];
     const char* instead = getcwd(path, sizeof path);
-    return format("{}, and processes run in {} instead: copy it, or name another by --wdir",
-                  format(messages::no_such_folder, orders_.directory), instead ? instead : "/");
+    return format(messages::folder_displaced, orders_.directory, instead ? instead : "/");
 }
 
 // A program that mpirun found in its own PATH is tried under that name first: an environment of
@@ -303,8 +302,7 @@ Agent::Started Agent::start(const StartOrder& order) {
         explain(order, request, started.error(), out);
     } else if (out.why.empty()) {
         out.code = 1;
-        out.why = format("rank {}: its standard streams cannot be made: {}; see ulimit -n",
-                         order.rank, os_text(cause));
+        out.why = format(messages::no_streams, order.rank, os_text(cause));
     }
     return out;
 }
@@ -333,12 +331,10 @@ void Agent::explain(const StartOrder& order, const SpawnRequest& request, const 
                          missing                 ? "there is no such file"
                          : cause                 ? os_text(cause)
                          : S_ISDIR(file.st_mode) ? "it is a folder"
-                                                 : "it is not an executable file (chmod +x?)",
+                                                 : messages::not_executable,
                          name.starts_with('/') ? "" : lost);
     } else {
-        bool here = access(((directory.empty() ? "." : directory) + "/" + name).c_str(), X_OK) == 0;
-        out.why = format("there is no program {} in PATH{}{}", name,
-                         here ? format("; did you mean ./{} in this directory?", name) : "", lost);
+        out.why = format("there is no program {} in PATH{}", name, lost);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "pmix/launch/control_server.h"
 
 #include "btl/base/format.h"
+#include "pmix/launch/messages.h"
 
 #include <algorithm>
 
@@ -182,10 +183,7 @@ void ControlServer::hello(Connection& connection, Reader& reader) {
     if (ranks_[rank].connection) read_some(*ranks_[rank].connection);
     if (ranks_[rank].connection && ranks_[rank].phase == Phase::finalized)
         drop(*ranks_[rank].connection);
-    if (ranks_[rank].connection)
-        return refuse(connection,
-                      "another process is that rank already; a program started by a "
-                      "rank must not call MPI_Init itself");
+    if (ranks_[rank].connection) return refuse(connection, messages::rank_taken);
     connection.rank = rank;
     ranks_[rank].connection = &connection;
     ranks_[rank].phase = Phase::joined;

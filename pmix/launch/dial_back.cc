@@ -5,6 +5,7 @@
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
 #include "btl/tcp/sealed.h"
+#include "pmix/launch/messages.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -134,11 +135,7 @@ Result<Invitation> read_invitation(int descriptor) {
             return os_error(Code::io,
                             "Standard input, on which mpirun's invitation comes, cannot be "
                             "read");
-        if (count == 0)
-            return Error{
-                Code::not_found,
-                "Standard input ended before mpirun's invitation: the program that starts this "
-                "agent (--ssh) must pass standard input on"};
+        if (count == 0) return Error{Code::not_found, messages::no_invitation};
         if (c != '\n') {
             line += c;
             continue;

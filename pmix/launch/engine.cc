@@ -111,16 +111,9 @@ int common_slots(const std::vector<HostSlots>& hosts) {
     return out;
 }
 
-std::string missing_program(const char* name, const char* mend) {
-    return format(messages::no_launcher, name, name, mend);
-}
-
 Engine by_srun(const Options& options, int slots, const EngineProbes& probes) {
     Engine out;
-    if (!probes.installed("srun"))
-        return out.mistake = missing_program(
-                   "srun", "Slurm is not installed here, or its module is not loaded"),
-               out;
+    if (!probes.installed("srun")) return out.mistake = messages::no_srun_program, out;
     std::string known = probes.output("srun --mpi=list");
     if (known.find("pmix") == known.npos)
         return out.mistake =
@@ -133,9 +126,7 @@ Engine by_srun(const Options& options, int slots, const EngineProbes& probes) {
 
 Engine by_prterun(const Options& options, const EngineProbes& probes) {
     Engine out;
-    if (!probes.installed("prterun"))
-        return out.mistake = missing_program("prterun", "install PRRTE, or use --launcher own"),
-               out;
+    if (!probes.installed("prterun")) return out.mistake = messages::no_prterun, out;
     out.command = prterun_words(options, probes, out.mistake);
     return out;
 }
@@ -213,10 +204,8 @@ std::vector<HostSlots> slurm_hosts(const char* const* environment, const EngineP
 std::vector<std::string> srun_words(const Options& options, int slots, std::string& mistake) {
     if (std::string alone = asked_of_mpirun_alone(options); !alone.empty())
         mistake = format(messages::own_only, alone, "srun");
-    if (options.programs.size() > 1)
-        mistake = "several programs in one job (':') need --launcher own, or srun --multi-prog";
-    if (options.timeout_seconds > 0)
-        mistake = "option --timeout needs --launcher own; srun's --time counts whole minutes";
+    if (options.programs.size() > 1) mistake = messages::srun_several_programs;
+    if (options.timeout_seconds > 0) mistake = messages::srun_timeout;
     bool merges = options.merge_stderr && options.output_filename.empty();
     for (auto [asked, name] :
          {std::pair(options.timestamp_output, "--timestamp-output"),
@@ -227,10 +216,7 @@ std::vector<std::string> srun_words(const Options& options, int slots, std::stri
     for (const HostSlots& host : options.hosts)
         names += (names.empty() ? "" : ",") + std::string(without_user(host.name));
     int each = common_slots(options.hosts);
-    if (each < 0)
-        mistake =
-            "with --launcher srun all hosts have as many slots: leave the numbers out, or use "
-            "--launcher own";
+    if (each < 0) mistake = messages::srun_slots_differ;
     if (!mistake.empty()) return {};
     const Program& program = options.programs[0];
     std::vector<std::string> out{"srun", "--mpi=pmix", "--kill-on-bad-exit=1"};
@@ -336,9 +322,9 @@ Engine choose_engine(Options& options, const char* const* environment, const Eng
     } else if (inside) {
         if (options.launcher != "srun" && !probes.installed("srun")) {
             // A container, mostly, that has the variables and not the programs.
-            options.notes.push_back(format(
-                messages::no_srun, text_of(environment, "SLURM_JOB_NODELIST"),
-                options.hosts.empty() ? "on this host alone; --host a,b names others" : "by ssh"));
+            std::string granted = text_of(environment, "SLURM_JOB_NODELIST");
+            options.notes.push_back(options.hosts.empty() ? format(messages::no_srun, granted)
+                                                          : format(messages::no_srun_ssh, granted));
             return out;
         }
         std::vector<HostSlots> granted = slurm_hosts(environment, probes, out.mistake);

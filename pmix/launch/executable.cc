@@ -2,6 +2,7 @@
 #include "pmix/launch/executable.h"
 
 #include "btl/base/format.h"
+#include "pmix/launch/messages.h"
 
 #include <array>
 #include <cerrno>
@@ -71,7 +72,7 @@ std::string why_not_executed(const std::string& path, int error) {
         return kind.empty() ? format("it is no program, and this is {}", this_system())
                             : format("it is a program {}, and this is {}", kind, this_system());
     }
-    if (error == EAGAIN) return os_text(error) + "; see ulimit -u";
+    if (error == EAGAIN) return format(messages::user_processes, os_text(error));
     if (error != ENOENT && error != EACCES) return os_text(error);
     if (beginning.starts_with("#!")) {
         // The file is there, so it is what its first line names.
@@ -80,9 +81,7 @@ std::string why_not_executed(const std::string& path, int error) {
         if (windows) line.pop_back();
         line.erase(0, line.find_first_not_of(" \t"));
         std::string interpreter = line.substr(0, line.find_first_of(" \t"));
-        if (windows)
-            return "its lines end as on Windows, so that its first names a program that is not "
-                   "there: dos2unix mends it";
+        if (windows) return messages::windows_lines;
         return format("its first line names {}: {}", interpreter, os_text(error));
     }
     if (error == ENOENT && !kind_of(beginning).empty())

@@ -2,6 +2,7 @@
 #include "pmix/launch/hosts.h"
 
 #include "btl/base/format.h"
+#include "pmix/launch/messages.h"
 
 #include <algorithm>
 #include <charconv>
@@ -157,10 +158,7 @@ HostList parse_hostfile(std::string_view text) {
                 if (!is_plain_name(value)) mistake = format("'{}' is not a user's name", value);
                 host.name = format("{}@{}", value, without_user(host.name));
             } else if (!slots_said && !most) {
-                mistake = format(
-                    "'{}' is unknown here; use 'name slots=4 max_slots=8 prefix=DIRECTORY "
-                    "user=NAME' or 'name:4'",
-                    word);
+                mistake = format(messages::host_word, word);
             } else if (!parse_slots(value, slots)) {
                 mistake = not_slots(value);
             } else {

@@ -169,8 +169,7 @@ std::string Launcher::measured_links(std::string& origin) const {
         origin = path;
         return kept->text;
     }
-    if (kept.error().code == Code::malformed)
-        remark(format("{} is ignored: it does not parse; pomona tune writes it anew", path));
+    if (kept.error().code == Code::malformed) remark(format(messages::links_damaged, path));
     else if (options_.verbose) say(format(messages::estimated_links, kept.error().text()));
     return "";
 }

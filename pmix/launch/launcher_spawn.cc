@@ -6,6 +6,7 @@
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
+#include "pmix/launch/messages.h"
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
@@ -33,10 +34,7 @@ Result<int> Launcher::spawn_world(int parent, std::vector<Program> programs) {
     int count = 0;
     for (const Program& program : programs) count += program.count;
     if (options_.refuse_oversubscribe && running_ + count > slots_) {
-        remark(
-            format("rank {} asked for {} processes more; {} run on {} slots, and "
-                   "--no-oversubscribe was given",
-                   parent, count, running_, slots_));
+        remark(format(messages::spawn_no_slots, parent, count, running_, slots_));
         return Error{Code::refused, "No slots are left"};
     }
     auto nodes = place_world(parent, programs);
@@ -90,16 +88,14 @@ Result<std::vector<bool>> Launcher::hosts_named(int parent, const std::string& n
             if (!same) continue;
             out[i] = found = true;
             if (!host.lost()) continue;
-            remark(
-                format("rank {} asked for processes on host \"{}\", which is lost", parent, name));
+            remark(format(messages::spawn_host_lost, parent, name));
             return Error{Code::not_found, "The host is lost"};
         }
         if (found) continue;
         std::string all;
         for (const Node& node : nodes_)
             all += format("{}{}", all.empty() ? "" : ", ", node.host->name());
-        remark(format("rank {} asked for processes on host \"{}\", and the job's hosts are {}",
-                      parent, name, all));
+        remark(format(messages::spawn_host_unknown, parent, name, all));
         return Error{Code::not_found, "There is no such host in the job"};
     }
     for (size_t i = 0; i < nodes_.size(); ++i)
@@ -134,13 +130,11 @@ Result<int> Launcher::start_world(int parent, std::vector<Program> programs,
     for (int node : nodes) {
         const Host& host = *nodes_[static_cast<size_t>(node)].host;
         if (!host.lost()) continue;
-        remark(format("rank {} asked for processes on host \"{}\", which is lost", parent,
-                      host.name()));
+        remark(format(messages::spawn_host_lost, parent, host.name()));
         return Error{Code::refused, "A host has been lost meanwhile"};
     }
     if (!missing.empty()) {
-        remark(format("rank {} asked for the program {}, which is not there or cannot be executed",
-                      parent, missing));
+        remark(format(messages::spawn_no_program, parent, missing));
         return Error{Code::not_found, "There is no such program"};
     }
     int count = 0;

@@ -235,7 +235,7 @@ Result<std::vector<Binding>> bind_ranks(int count, const Options& options, std::
     if (!options.rank_cores.empty() || options.cores_per_rank > 0) {
         std::vector<std::vector<int>> cores = usable_threads();
         if (cores.empty()) {
-            note = "this system cannot bind processes; PE= and --rankfile have no effect";
+            note = messages::no_cores_here;
             return out;
         }
         note = options.rank_cores.empty() ? deal_cores(cores, options.cores_per_rank, out)
@@ -249,7 +249,7 @@ Result<std::vector<Binding>> bind_ranks(int count, const Options& options, std::
     Topology topology = TRY(load_topology());
     const hwloc_topology_support* support = hwloc_topology_get_support(topology.get());
     if (!support->cpubind->set_thisproc_cpubind) {
-        note = "this system cannot bind processes; --bind-to has no effect";
+        note = messages::no_binding;
         return out;
     }
     Bitmap allowed(hwloc_bitmap_alloc());

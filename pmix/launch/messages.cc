@@ -7,13 +7,14 @@ namespace pomona {
 
 namespace {
 
-// For people: what is filled in stands as dots.
+// For people, as a cell of a table: what is filled in stands as dots, and an end of a line as none.
 std::string shown(std::string text) {
     for (size_t at; (at = text.find('{')) != text.npos;) {
         size_t length = text.find('}', at) - at + 1;
         std::string what = text.substr(at, length);
         text.replace(at, length, what == "{0}" || what == "{1}" ? "HOST" : "...");
     }
+    std::erase(text, '\n');
     std::string out;
     for (char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
     return out;

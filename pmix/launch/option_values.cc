@@ -3,6 +3,7 @@
 
 #include "btl/base/named_file.h"
 #include "pmix/launch/mapping.h"
+#include "pmix/launch/messages.h"
 #include "pmix/launch/options_table.h"
 #include "pmix/launch/rankfile.h"
 #include "pmix/wireup/origin.h"
@@ -56,9 +57,8 @@ std::string seconds_of(const std::string& option, const std::string& text, doubl
 std::string unknown_option(const std::string& token) {
     std::string bare = token.substr(std::min(token.find_first_not_of('-'), token.size()));
     std::string nearest = nearest_name(bare.substr(0, bare.find('=')), option_names());
-    return format("There is no option {}{}", token,
-                  nearest.empty() ? std::string("; mpirun --help lists them")
-                                  : format("; did you mean --{}?", nearest));
+    return nearest.empty() ? format(messages::no_option, token)
+                           : format(messages::option_meant, token, nearest);
 }
 
 // A variable that is not there is no mistake: scripts pass on those of tools that may be unused.
@@ -143,10 +143,7 @@ std::string read_map(const std::string& text, Options& options) {
     std::string mistake;
     if (!words.empty() && lower(words[0]) == "ppr") {
         if (words.size() < 3 || (lower(words[2]) != "node" && lower(words[2]) != "host"))
-            return format(
-                "Option --map-by: '{}' is not ppr:COUNT:node; for places within a host use "
-                "--map-by socket, numa or core",
-                text);
+            return format(messages::map_by_places, text);
         mistake = whole_number("--map-by ppr", words[1], 1, kRanksMax, options.per_node);
         next = 3;
     } else {

@@ -6,6 +6,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/params.h"
+#include "pmix/launch/messages.h"
 #include "pmix/launch/options.h"
 
 #include <map>
@@ -55,8 +56,7 @@ template <class T> std::string choose(const std::string& option, const std::stri
     }
     std::string nearest = nearest_name(lower(word), names);
     return nearest.empty() ? format("Option {}: '{}' is none of:{}", option, word, all)
-                           : format("Option {}: '{}' is none of:{}; did you mean {}?", option, word,
-                                    all, nearest);
+                           : format(messages::value_meant, option, word, all, nearest);
 }
 
 }  // namespace pomona::option_values

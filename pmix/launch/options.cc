@@ -240,8 +240,7 @@ std::string Parser::part(const std::vector<std::string>& tokens, bool in_file) {
         if (!mistake.empty() || out.exit_code >= 0) return mistake;
         // --host h1 ,h2 ./program: a shell parts words by blanks, and `,h2` were the program.
         if (option->id == OptionId::host && i < tokens.size() && tokens[i].starts_with(','))
-            return format("Option {}: a list of hosts has no blanks; write {}{}", said, values[0],
-                          tokens[i]);
+            return format(messages::hosts_parted, said, values[0], tokens[i]);
     }
     part.program.command.assign(tokens.begin() + static_cast<long>(i), tokens.end());
     if (part.app.empty()) {
@@ -304,9 +303,8 @@ std::string check_sets(const Variables& sets) {
         if (status.error().code != Code::not_found)
             return format("Option --set {}={}: {}", name, value, status.error().text());
         std::string nearest = nearest_name(name, names);
-        return format("Option --set: there is no parameter {}{}", name,
-                      nearest.empty() ? std::string("; pomona params lists them")
-                                      : format("; did you mean {}?", nearest));
+        return nearest.empty() ? format(messages::no_parameter, name)
+                               : format(messages::parameter_meant, name, nearest);
     }
     return {};
 }
@@ -372,9 +370,7 @@ std::string Parser::choose_simulation() {
                     format("option {} has no effect without --simulate COUNT", name));
         return {};
     }
-    if (!options.hosts.empty())
-        return "Option --simulate runs all ranks on this machine; leave hosts out, and describe "
-               "them by --network FILE";
+    if (!options.hosts.empty()) return messages::simulate_hosts;
     if (!options.debugger.empty())
         return "Option --simulate and debuggers do not go together: ranks run one at a time";
     int total = 0;
@@ -400,8 +396,7 @@ std::string Parser::whole() {
     for (Program& program : options.programs) {
         if (none(program)) return "A part of the command line between ':' has no program";
         if (options.programs.size() > 1 && program.count == 0)
-            return format("With several programs each needs its number of processes: -n COUNT {}",
-                          program.command[0]);
+            return format(messages::program_uncounted, program.command[0]);
         total += program.count;
         program.exports.insert(program.exports.begin(), all_exports.begin(), all_exports.end());
     }

@@ -130,8 +130,8 @@ Placement place_ranks(int count, const std::vector<PlaceHost>& said, const Place
         long most = static_cast<long>(wish.per_node) * static_cast<long>(hosts.size());
         if (count > most)
             return {{},
-                    format("{} processes with {} on each host need {} hosts, and there {} {}",
-                           count, wish.per_node, (count + wish.per_node - 1) / wish.per_node,
+                    format(messages::too_few_hosts, count, wish.per_node,
+                           (count + wish.per_node - 1) / wish.per_node,
                            hosts.size() == 1 ? "is" : "are", hosts.size())};
         for (PlaceHost& host : hosts) host.max_slots = std::min(wish.per_node, limit_of(host));
     }

@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 #include "pmix/launch/mapping.h"
+#include "pmix/launch/messages.h"
 #include "pmix/launch/options.h"
 
 #include <algorithm>
@@ -53,10 +54,7 @@ std::string name_rank_hosts(std::map<int, std::string>& rank_hosts, std::vector<
             bool right = (name.starts_with("+n") || name.starts_with("+N")) &&
                          parse_place(std::string_view(name).substr(2), place);
             if (!right || static_cast<size_t>(place) >= named)
-                return format(
-                    "the rankfile names host {}, and there are {}: +n0 is the first of --host or "
-                    "--hostfile",
-                    name, named);
+                return format(messages::no_such_host, name, named);
             name = hosts[static_cast<size_t>(place)].name;
         }
         // As it is said there, or as `me@name`.

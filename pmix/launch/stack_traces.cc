@@ -94,7 +94,7 @@ void StackTraces::begin(Question question) {
     for (const char* const* entry = environment_; entry && *entry; ++entry)
         request.environment.emplace_back(*entry);
     if (!find_debugger(request, question.process))
-        return question.answer("none of gdb, eu-stack, pstack and sample is in PATH\n");
+        return question.answer(messages::no_stack_program);
     int read_end = -1, write_end = -1;
     if (!make_pipe(read_end, write_end)) return question.answer(os_text(errno) + "\n");
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
