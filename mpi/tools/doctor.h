@@ -68,8 +68,9 @@ struct HostReport {
     bool reached = false;
     std::string why;  // it was not
     std::string version, system, python, torch;
-    double ahead = 0;                    // seconds by which its clock differs at least
-    std::vector<std::string> addresses;  // "10.0.7.1/24"
+    std::string program, python_program;  // where these are there
+    double ahead = 0;                     // seconds by which its clock differs at least
+    std::vector<std::string> addresses;   // "10.0.7.1/24"
     std::vector<Finding> findings;
 };
 std::string own_report(const Probes& probes);  // one line of JSON

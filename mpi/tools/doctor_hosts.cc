@@ -148,6 +148,8 @@ HostReport read_report(const std::string& host, const std::string& text, double 
         out.system = report.value("system", "");
         out.python = report.value("python", "");
         out.torch = report.value("torch", "");
+        out.program = report.value("program", "");
+        out.python_program = report.value("python_program", "");
         out.addresses = report.value("addresses", std::vector<std::string>());
         double time = report.value("time", before);
         out.ahead = std::max(0.0, std::fabs(time - before - took / 2) - took / 2 - 1);
@@ -162,6 +164,8 @@ HostReport read_report(const std::string& host, const std::string& text, double 
 std::string own_report(const Probes& probes) {
     HostFacts facts = facts_here(environ);
     std::string python = first_line(probes.run("python3 -c 'import sys; print(sys.version)'"));
+    std::string python_program =
+        first_line(probes.run("python3 -c 'import sys; print(sys.executable)'"));
     std::string torch =
         first_line(probes.run("python3 -c 'import torch; print(torch.__version__)'"));
     nlohmann::json out{{"pomona", facts.version},
@@ -169,6 +173,8 @@ std::string own_report(const Probes& probes) {
                        {"time", static_cast<double>(std::time(nullptr))},
                        {"python", python.substr(0, python.find(' '))},
                        {"torch", torch},
+                       {"program", own_program()},
+                       {"python_program", python_program},
                        {"addresses", facts.addresses},
                        {"findings", as_values(examine(probes))}};
     // The mark is the first member.
@@ -279,6 +285,8 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
                              {"system", host.system},
                              {"python", host.python},
                              {"torch", host.torch},
+                             {"program", host.program},
+                             {"python_program", host.python_program},
                              {"addresses", host.addresses},
                              {"findings", as_values(host.findings)}});
         nlohmann::json out{{"hosts", hosts}, {"together", as_values(together)}};
@@ -289,8 +297,10 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
     for (const HostReport& host : reports) {
         all.insert(all.end(), host.findings.begin(), host.findings.end());
         if (!json && host.reached)
-            std::printf("%s (%s, Pomona %s)\n%s\n", host.host.c_str(), host.system.c_str(),
-                        host.version.c_str(), as_text(host.findings).c_str());
+            std::printf("%s (%s, Pomona %s at %s, %s)\n%s\n", host.host.c_str(),
+                        host.system.c_str(), host.version.c_str(), host.program.c_str(),
+                        host.python_program.empty() ? "no python3" : host.python_program.c_str(),
+                        as_text(host.findings).c_str());
     }
     if (!json) std::printf("all together\n%s", as_text(together).c_str());
     if (!json && tried)

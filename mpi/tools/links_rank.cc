@@ -17,6 +17,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <initializer_list>
 #include <vector>
 
 #include <net/if.h>
@@ -51,6 +53,16 @@ int mtu_of(const std::string& name) {
     return mtu;
 }
 
+// Of what an interface has counted; -1: the system does not tell.
+int64_t count_of(const std::string& name, std::initializer_list<const char*> counters) {
+    int64_t out = -1;
+    for (const char* counter : counters) {
+        std::ifstream file(format("/sys/class/net/{}/statistics/{}", name, counter));
+        if (int64_t value = 0; file >> value) out = std::max<int64_t>(out, 0) + value;
+    }
+    return out;
+}
+
 std::string_view value_of(const char* name) {
     const char* value = std::getenv(name);
     return value ? value : "";
@@ -83,6 +95,8 @@ nlohmann::json interfaces_here() {
                        {"address", format("{}/{}", each.address, each.prefix)},
                        {"kind", tcp::interface_kind_name(kind)},
                        {"mtu", mtu_of(each.name)},
+                       {"damaged", count_of(each.name, {"rx_errors", "tx_errors", "collisions"})},
+                       {"dropped", count_of(each.name, {"rx_dropped", "tx_dropped"})},
                        {"taken", taken},
                        {"why", why}});
     }

@@ -29,14 +29,17 @@ void read_host(const json& value, LinkReport& out) {
     host.name = value.at("name").get<std::string>();
     host.busy = value.value("busy", "");
     for (const json& each : value.at("interfaces"))
-        host.interfaces.push_back({each.value("name", ""), each.value("address", ""),
-                                   each.value("kind", ""), each.value("why", ""),
-                                   each.value("mtu", 0), each.value("taken", false)});
+        host.interfaces.push_back(
+            {each.value("name", ""), each.value("address", ""), each.value("kind", ""),
+             each.value("why", ""), each.value("mtu", 0), each.value("taken", false),
+             each.value("damaged", int64_t{-1}), each.value("dropped", int64_t{-1})});
     for (const json& each : value.value("devices", json::array()))
         host.devices.push_back({each.value("name", ""), each.value("state", ""),
                                 each.value("address", ""), each.value("why", ""),
                                 each.value("mend", ""), each.value("mtu", 0)});
 }
+
+json counted(int64_t packets) { return packets < 0 ? json() : json(packets); }
 
 std::string use_of(const LinkDevice& device) {
     if (device.why.empty()) return "can be used";
@@ -243,8 +246,11 @@ std::string link_report_text(const LinkReport& report, const std::vector<LinkMem
         out += host.name + "\n";
         for (const LinkInterface& each : host.interfaces) {
             if (each.kind == "loopback") continue;
+            std::string use = each.taken ? "used" : "not used: " + each.why;
+            if (each.damaged > 0) use += format(", {} damaged packets", each.damaged);
+            if (each.dropped > 0) use += format(", {} dropped packets", each.dropped);
             out += format("  {:<10} {:<28} {:<12} MTU {:<6} {}\n", each.name, each.address,
-                          each.kind, each.mtu, each.taken ? "used" : "not used: " + each.why);
+                          each.kind, each.mtu, use);
         }
         for (const LinkDevice& each : host.devices) {
             if (each.name.empty()) out += format("  RDMA {}\n", use_of(each));
@@ -295,6 +301,8 @@ std::string link_report_json(const LinkReport& report, const std::vector<LinkMem
                                   {"address", each.address},
                                   {"kind", each.kind},
                                   {"mtu", each.mtu},
+                                  {"damaged_packets", counted(each.damaged)},
+                                  {"dropped_packets", counted(each.dropped)},
                                   {"used", each.taken},
                                   {"why_not", each.why}});
         json devices = json::array();

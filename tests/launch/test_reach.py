@@ -125,6 +125,7 @@ class Links(Case):
         used = [each for each in report["hosts"][0]["interfaces"] if each["used"]]
         self.assertIn("10.213.7.1/24", [each["address"] for each in used])
         self.assertTrue(all(each["mtu"] == 1500 for each in used), used)
+        self.assertTrue(all(each["damaged_packets"] == 0 for each in used), used)
         (pair,) = report["pairs"]
         self.assertEqual(pair["hosts"], ["h1", "h2"])
         self.assertGreater(pair["gigabits"], 0)
