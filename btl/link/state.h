@@ -307,6 +307,7 @@ public:
     void disarm() override;
     bool pending() const override;
     bool simulated() const override;
+    bool undelivered() const override;
     Nanoseconds sleep_max() override;
     bool serves() const override { return relays_.serves(); }
 

@@ -251,6 +251,11 @@ bool Links::pending() const {
                        [](const auto& each) { return each && each->pending(); });
 }
 
+bool Links::undelivered() const {
+    return std::any_of(links_.begin(), links_.end(),
+                       [](const auto& each) { return each && !each->over && each->outstanding(); });
+}
+
 Nanoseconds Links::sleep_max() {
     Nanoseconds most = relays_.sleep_max();
     Nanoseconds time = active_.empty() && watched_.empty() ? 0 : now();

@@ -289,6 +289,8 @@ public:
     void notify();
     // True while bytes wait to leave this process, or others reach each other through it.
     bool draining() const;
+    // Something that it has sent has not arrived. Those who wait in MPI say at once what has.
+    bool undelivered() const;
     // The progress and completer thread.
     void start_progress_thread();
     void stop_progress_thread();  // for good

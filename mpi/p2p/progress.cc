@@ -256,6 +256,11 @@ void Engine::catch_up() {
     for (int i = 0; i < kTurnsMost && turn(); ++i) {}
 }
 
+bool Engine::undelivered() const {
+    return std::any_of(transports_.begin(), transports_.end(),
+                       [](const Transport* each) { return each->undelivered(); });
+}
+
 bool Engine::draining() const {
     for (Transport* transport : transports_)
         if (transport->serves()) return true;

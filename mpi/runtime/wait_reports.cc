@@ -36,7 +36,8 @@ Waiting WaitReports::describe(const LongWait& wait, std::string& function) const
     if (wait.describe) wait.describe(wait.context, waiting);
     if (function.empty()) function = mpi_function_on_stack();
     if (!function.empty()) waiting.operation = called(function, waiting.operation);
-    waiting.releases |= shared_;
+    // What is on its way may end the other's wait, and so this one: by a lost line it takes long.
+    waiting.releases |= shared_ || engine_.undelivered();
     engine_.describe_begun(waiting);
     if (checker_) checker_->collectives.describe_begun(waiting);
     return waiting;
@@ -94,7 +95,7 @@ void WaitReports::tested(const Tested& what, Nanoseconds since, Nanoseconds now)
     if (now - tests_.round_began < round) return;
     Waiting waiting = std::exchange(tests_.round, {});
     waiting.tests = true;
-    waiting.releases |= shared_;
+    waiting.releases |= shared_ || engine_.undelivered();
     engine_.describe_begun(waiting);
     reach(waiting);
     bool warns = !tests_.probes_only && !tests_warned_;

@@ -1,6 +1,7 @@
 /* tests/launch/rounds.c: sums over all ranks until something ends it, for test_hosts.py. Says its
  * process number after some rounds; when a sum fails and errors return (argument "return"), says
- * which error and goes on. Argument "once": one sum; "usr1": SIGUSR1 makes it exit with code 3. */
+ * which error and goes on. Argument "once": one sum; "usr1": SIGUSR1 makes it exit with code 3;
+ * "ping": instead of sums one message goes to and fro between ranks 0 and 1. */
 #include <mpi.h>
 #include <mpix.h>
 #include <signal.h>
@@ -13,6 +14,17 @@ static void leave(int signal) {
     _exit(3);
 }
 
+static void ping(int rank) {
+    int round, data = 0;
+    for (round = 0; rank < 2; ++round) {
+        if (rank == round % 2) MPI_Send(&data, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD);
+        else MPI_Recv(&data, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (round == 20) printf("%d\n", (int)getpid()), fflush(stdout);
+    }
+    printf("%d\n", (int)getpid());
+    fflush(stdout);
+}
+
 int main(int count, char** words) {
     int rank, size, round, code = 0, once = count > 1 && strcmp(words[1], "once") == 0;
     MPI_Init(&count, &words);
@@ -21,6 +33,7 @@ int main(int count, char** words) {
     if (count > 1 && strcmp(words[1], "return") == 0)
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (count > 1 && strcmp(words[1], "usr1") == 0) signal(SIGUSR1, leave);
+    if (count > 1 && strcmp(words[1], "ping") == 0) ping(rank);
     for (round = 0; code == 0; ++round) {
         double mine[1000], sum[1000];
         int i;

@@ -746,6 +746,23 @@ class Programs(Case):
         self.assertRegex(err, r"ended the job with code \d+: MPI_Allreduce")
         self.nothing_left(pids)
 
+    def test_who_waits_by_a_pulled_cable_is_in_no_deadlock(self):
+        # The message that goes to and fro is lost on the way: each waits for the other, until the
+        # cable is back.
+        process, _ = self.rounds("ping", options=("--set", "wait_warn_s=1"))
+        port = ("-n", self.world.space("sw"), "link", "set", "p2")
+        self.addCleanup(self.world.ip, *port, "up")
+        for _ in range(2):
+            self.world.ip(*port, "down")
+            time.sleep(3.5)
+            self.world.ip(*port, "up")
+            time.sleep(1.5)
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        _, _, err = self.end_of(process)
+        self.assertIn("has waited for", err)
+        self.assertNotIn("deadlock", err)
+
 
 if __name__ == "__main__":
     unittest.main()
