@@ -210,6 +210,7 @@ std::vector<std::string> srun_words(const Options& options, int slots, std::stri
     for (auto [asked, name] :
          {std::pair(options.timestamp_output, "--timestamp-output"),
           std::pair(merges, "--merge-stderr-to-stdout"), std::pair(options.explain, "--explain"),
+          std::pair(!options.explain_json.empty(), "--explain-json"),
           std::pair(options.display_map, "--display-map")})
         if (asked && mistake.empty()) mistake = format(messages::own_only, name, "srun");
     std::string names;

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,9 +41,10 @@ static int become(const pomona::Engine& engine, const pomona::Options& options) 
     return 126;
 }
 
-// What `pomona links` tells of the job's hosts goes to standard error; the job starts whatever it
-// says.
+// What `pomona links` tells of the job's hosts goes to standard error, or as JSON to a file; the
+// job starts whatever it says.
 static void explain(const pomona::Options& options) {
+    const std::string& file = options.explain_json;
     std::string own = pomona::own_program(), hosts;
     for (const pomona::HostSlots& host : options.hosts) {
         // Of an IPv6 address the colons are no number of slots.
@@ -51,6 +53,7 @@ static void explain(const pomona::Options& options) {
     }
     std::string program = own.substr(0, own.rfind('/') + 1) + "pomona";
     std::vector<std::string> words{program, "links"};
+    if (!file.empty()) words.push_back("--json");
     if (!hosts.empty()) words.insert(words.end(), {"--host", hosts, "--ssh", options.shell});
     if (options.dial_back_seconds > 0)
         setenv(pomona::kDialBackVariable, std::to_string(options.dial_back_seconds).c_str(), 1);
@@ -59,7 +62,10 @@ static void explain(const pomona::Options& options) {
     pointers.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, 2, 1);
+    if (file.empty()) posix_spawn_file_actions_adddup2(&actions, 2, 1);
+    else
+        posix_spawn_file_actions_addopen(&actions, 1, file.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
+                                         0666);
     pid_t child = -1;
     int failed = posix_spawn(&child, words[0].c_str(), &actions, nullptr, pointers.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -120,7 +126,7 @@ int main(int count, char** words) {
         return 1;
     }
     if (!engine.command.empty()) return become(engine, parsed.options);
-    if (parsed.options.explain) explain(parsed.options);
+    if (parsed.options.explain || !parsed.options.explain_json.empty()) explain(parsed.options);
     // A pane for each process: inside a session of tmux, unless there is none; the launcher says so
     // then.
     bool panes = !parsed.options.debugger.empty() && parsed.options.debug_rank < 0;

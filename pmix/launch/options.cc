@@ -141,6 +141,7 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
         return format("Option {}: '{}' is not a factor from 0 to 1000000", said, value);
     }
     case OptionId::report_json: options.report_json = value; return {};
+    case OptionId::explain_json: options.explain_json = value; return {};
     case OptionId::trace: options.trace = value; return {};
     case OptionId::debugger: options.debugger = value; return {};
     case OptionId::debug_rank: return whole_number(said, value, 0, kRanksMax, options.debug_rank);

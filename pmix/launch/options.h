@@ -57,7 +57,8 @@ struct Options {
     bool merge_stderr = false;
     bool report_bindings = false;
     bool display_map = false;
-    bool explain = false;  // the hosts and what lies between them
+    bool explain = false;      // the hosts and what lies between them
+    std::string explain_json;  // the same to this file
     bool refuse_oversubscribe = false;
     bool quiet = false;
     bool verbose = false;

@@ -188,6 +188,12 @@ class Links(Case):
         self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, ["h1", "h2"]), done.stderr)
         self.assertRegex(done.stderr, r"h1 - h2: .* us, .* Gb/s")
         self.assertRegex(done.stderr, r"mpirun: rank 1 on h2: hostname")
+        file = os.path.join(self.world.place, "explained.json")
+        done = self.run_job("-n", 2, "--explain-json", file, "--host", "h1,h2", "hostname",
+                            env=self.environment(XDG_CACHE_HOME=self.world.place))
+        self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, ["h1", "h2"]), done.stderr)
+        with open(file) as explained:
+            self.assertEqual([each["hosts"] for each in json.load(explained)["pairs"]], [["h1", "h2"]])
 
     def test_interfaces_that_are_left_out(self):
         done = self.links("--host", "h1,h2", POMONA_IF_INCLUDE="10.213.7.0/24")
