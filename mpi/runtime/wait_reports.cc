@@ -33,11 +33,13 @@ static std::string called(const std::string& function, const std::string& begun_
 
 Waiting WaitReports::describe(const LongWait& wait, std::string& function) const {
     Waiting waiting;
+    // What is on its way may end the other's wait, and so this one: by a lost line it takes long.
+    // The description itself may ask others, by messages.
+    bool releases = shared_ || engine_.undelivered();
     if (wait.describe) wait.describe(wait.context, waiting);
     if (function.empty()) function = mpi_function_on_stack();
     if (!function.empty()) waiting.operation = called(function, waiting.operation);
-    // What is on its way may end the other's wait, and so this one: by a lost line it takes long.
-    waiting.releases |= shared_ || engine_.undelivered();
+    waiting.releases |= releases;
     engine_.describe_begun(waiting);
     if (checker_) checker_->collectives.describe_begun(waiting);
     return waiting;
@@ -91,11 +93,13 @@ void WaitReports::tested(const Tested& what, Nanoseconds since, Nanoseconds now)
     constexpr Nanoseconds round = 450'000'000;
     since = std::max(since, waited_at_);
     if (tests_.round_began == 0) tests_.round_began = now;
+    bool over = now - tests_.round_began >= round;
+    bool releases = shared_ || (over && engine_.undelivered());
     add_test(what);
-    if (now - tests_.round_began < round) return;
+    if (!over) return;
     Waiting waiting = std::exchange(tests_.round, {});
     waiting.tests = true;
-    waiting.releases |= shared_ || engine_.undelivered();
+    waiting.releases |= releases;
     engine_.describe_begun(waiting);
     reach(waiting);
     bool warns = !tests_.probes_only && !tests_warned_;
