@@ -299,7 +299,7 @@ public:
     virtual bool pending() const { return false; }
     // Time passes only while its processes wait: to poll for a short while is of no use.
     virtual bool simulated() const { return false; }
-    // Something that was pushed has not arrived, as far as is known: its way may be lost for now.
+    // Something that was pushed has not arrived, as far as is known: its way may be lost.
     virtual bool undelivered() const { return false; }
     // Others reach each other through this process: it has to go on polling until they have left.
     virtual bool serves() const { return false; }

@@ -41,6 +41,17 @@ TEST(links_report, is_read_and_printed) {
     EXPECT_THAT(link_report_json(report, {}, "2026-01-02"), HasSubstr("\"gigabits\": 8.0"));
 }
 
+TEST(links_report, what_cards_have_counted) {
+    std::string hosts = kHosts;
+    hosts.insert(hosts.find("\"taken\":true"), "\"damaged\":3,\"dropped\":0,");
+    LinkReport report = read_link_report(hosts + pair_line(8));
+    EXPECT_THAT(link_report_text(report, {}, ""), HasSubstr("used, 3 damaged packets\n"));
+    std::string json = link_report_json(report, {}, "");
+    EXPECT_THAT(json, HasSubstr("\"damaged_packets\": 3"));
+    EXPECT_THAT(json, HasSubstr("\"dropped_packets\": 0"));
+    EXPECT_THAT(json, HasSubstr("\"dropped_packets\": null"));  // of the other one nobody knows
+}
+
 TEST(links_report, packets_that_were_made_shorter) {
     const char* mend = "longer packets vanish between them: give both cards and the switch one MTU";
     LinkReport report = read_link_report(kHosts + pair_line(8));

@@ -30,6 +30,8 @@ class Doctor(Case):
         report = json.loads(done.stdout)
         self.assertEqual([host["host"] for host in report["hosts"]], ["h1", "h2"])
         self.assertTrue(all(host["reached"] for host in report["hosts"]))
+        self.assertEqual([os.path.basename(host["program"]) for host in report["hosts"]], ["pomona"] * 2)
+        self.assertTrue(all(os.path.isabs(host["python_program"]) for host in report["hosts"]), report["hosts"])
         self.assertEqual([each["state"] for each in report["together"]], ["ok"], report["together"])
         self.assertEqual(report["links"]["pairs"][0]["hosts"], ["h1", "h2"])
         # What mpirun lays for the ranks' sake is no user's setting.

@@ -347,18 +347,14 @@ EXPORT int fake_held_by(pid_t process) {
     }
     return held;
 }
-EXPORT uint64_t fake_messages() {
+template <class Count> static uint64_t sum_of(Count fake::DeviceState::*count) {
     if (!fake::open_once()) return 0;
     uint64_t sum = 0;
-    for (int i = 0; i < fake::fabric->devices; ++i) sum += fake::fabric->device[i].messages;
+    for (int i = 0; i < fake::fabric->devices; ++i) sum += fake::fabric->device[i].*count;
     return sum;
 }
-EXPORT uint64_t fake_without_receive() {
-    if (!fake::open_once()) return 0;
-    uint64_t sum = 0;
-    for (int i = 0; i < fake::fabric->devices; ++i) sum += fake::fabric->device[i].no_receive;
-    return sum;
-}
+EXPORT uint64_t fake_messages() { return sum_of(&fake::DeviceState::messages); }
+EXPORT uint64_t fake_without_receive() { return sum_of(&fake::DeviceState::no_receive); }
 EXPORT int fake_control(const char* command) {
     return fake::open_once() && fake::control(*fake::fabric, command) ? 0 : -1;
 }
