@@ -16,9 +16,9 @@ static constexpr Nanoseconds kCopyAfter = 25'000;
 static constexpr size_t kCopyLaterFrom = 256 << 10;
 static constexpr Nanoseconds kCopyLater = 500'000;
 
-// Of a path whose rate is not known yet, beside others that have enough to do: from so many bytes
-// on.
-static constexpr size_t kTrialFrom = 1 << 20;
+// A path whose rate is not known yet is tried beside others that have so much to do; one that would
+// help them where they have more.
+static constexpr size_t kTrialFrom = 128 << 10, kHelpTrialFrom = 1 << 20;
 // After so many bytes on end it is decided anew who carries them.
 static constexpr size_t kDecidedFor = 64 << 20;
 
@@ -73,26 +73,25 @@ size_t Link::unbegun() const {
 }
 
 // What the path has to do, with what of a piece its transport has not taken yet.
-static void look_at_pace(Path& path) {
-    path.pace = path.endpoint->pace();
+static void look_at_pace(Path& path, Nanoseconds now) {
+    path.look_at_pace(now);
     path.pace.queued += path.rest_length;
 }
 
 // Pushes pieces by all paths that take some; true when something moved.
 bool Link::drain_bulk(Nanoseconds now) {
-    std::vector<const Path*> sharing(order_.begin(), order_.end());
-    std::vector<Path*> help;
+    std::vector<Path*> help, own = order_;
     if (helped_ && outgoing_.back().begun < outgoing_.back().bulk.length) help = helpers();
-    bool known = true;
-    if (sharing.size() > 1 || !help.empty())
-        for (Path* path : order_) {
-            look_at_pace(*path);
-            known &= path->pace.rate != 0;
-        }
+    if (order_.size() > 1 || !help.empty()) {
+        for (Path* path : order_) look_at_pace(*path, now);
+        own = sharers(order_);
+    }
     // Those that help have a share by their rates; to find these out, two short pieces at a time.
+    bool known = std::all_of(own.begin(), own.end(), [](Path* path) { return path->pace.rate; });
     if (!known) help.clear();
+    std::vector<const Path*> sharing(own.begin(), own.end());
     for (Path* path : help) {
-        look_at_pace(*path);
+        look_at_pace(*path, now);
         if (path->pace.rate != 0) sharing.push_back(path);
     }
     bool moved = false;
@@ -102,14 +101,19 @@ bool Link::drain_bulk(Nanoseconds now) {
         for (int n = 0; n < times && first_unsent_ == window_.next(); ++n) {
             if (path.busy() || !push_next_piece(path, among, longest, now)) return;
             moved = true;
-            if (among.size() > 1) look_at_pace(path);
+            if (among.size() > 1) look_at_pace(path, now);
         }
     };
-    for (size_t i = 0; i < order_.size(); ++i) drain(*order_[i], sharing, SIZE_MAX);
+    for (Path* path : own) drain(*path, sharing, SIZE_MAX);
+    times = 1;
+    for (Path* path : order_)
+        if (order_.size() > own.size() && unbegun() >= kTrialFrom &&
+            std::find(own.begin(), own.end(), path) == own.end())
+            if (size_t most = trial_piece(*path, now)) drain(*path, {path}, most);
     for (Path* path : help) {
         if (path->pace.rate != 0) drain(*path, sharing, SIZE_MAX);
-        else if (path->pace.queued <= kPieceMin && unbegun() >= kTrialFrom)
-            times = 1, drain(*path, {path}, kPieceMin);
+        else if (path->pace.queued <= kPieceMin && unbegun() >= kHelpTrialFrom)
+            drain(*path, {path}, kPieceMin);
     }
     pause_intake();
     return moved;
@@ -210,6 +214,7 @@ bool Link::push_piece(Path& path, uint64_t number, Nanoseconds now) {
     what.path = path.index;
     ++what.sendings;
     if (!path.reliable) what.sent_at = links_.now();
+    if (length >= kTimedLeast) time_path(path);
     if (!order_.empty() && &path != order_.front())
         count(links_.counters.further_path_bytes, length);
     return true;

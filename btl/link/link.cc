@@ -21,6 +21,8 @@ static constexpr Nanoseconds kOwedTime = 2'000'000;
 // By paths that may lose, or several, whose sender wants to know more.
 static constexpr size_t kOwedBytesLess = 128 << 10;
 static constexpr Nanoseconds kOwedTimeLess = 200'000;
+// Where there are several paths, what they carry is looked at so often.
+static constexpr Nanoseconds kTimeEvery = 5'000'000;
 // A window that has been empty for so long gives its memory back.
 static constexpr Nanoseconds kIdleTime = 200'000'000;
 
@@ -49,7 +51,7 @@ std::byte* Link::keep(Kind kind, size_t length, size_t elsewhere) {
 void Link::sent_new() {
     uint64_t number = window_.next() - 1;
     if (first_unsent_ == number && !order_.empty()) {
-        for (Path* path : order_) {
+        for (Path* path : message_paths()) {
             if (path->busy()) continue;
             if (send(number, *path) == Push::sent) {
                 first_unsent_ = number + 1;
@@ -129,7 +131,7 @@ void Link::take_times(Nanoseconds now) {
 bool Link::push_from_caller(ConstBytes payload, std::byte* copy) {
     uint64_t number = window_.next() - 1;
     if (first_unsent_ != number) return false;
-    for (Path* path : order_) {
+    for (Path* path : message_paths()) {
         if (path->busy()) continue;
         Kept& frame = window_[number];
         ConstBytes header = window_.bytes(frame).first(sizeof(FrameHeader));
@@ -216,7 +218,16 @@ void Link::note_sent(Kept& frame, Path& path, bool oldest) {
     }
     frame.path = path.index;
     ++frame.sendings;
+    if (frame.length + frame.data_length >= kTimedLeast) time_path(path);
     if (received_.in_order() && received_pieces_.in_order()) nothing_owed();
+}
+
+// Long bytes went by this path: a question behind them tells how long they take. One path alone
+// needs none.
+void Link::time_path(Path& path) {
+    if (order_.size() < 2 || path.asked_at != 0) return;
+    Nanoseconds now = links_.now();
+    if (path.measured == 0 || now - path.asked_last >= kTimeEvery) ask(path, now);
 }
 
 void Link::nothing_owed() {
@@ -232,7 +243,7 @@ bool Link::flush() {
     for (; first_unsent_ < window_.next(); ++first_unsent_) {
         if (window_[first_unsent_].path != kUnsent) continue;
         bool sent = false;
-        for (Path* path : order_) {
+        for (Path* path : message_paths()) {
             if (path->busy()) continue;
             sent = send(first_unsent_, *path) == Push::sent;
             if (sent) break;
@@ -248,9 +259,10 @@ void Link::mark_unsent(uint64_t number) {
     first_unsent_ = std::min(first_unsent_, number);
 }
 
-// By latency, then by kind; those that ride before all others, stalled ones only where there is no
-// other.
+// By the time that a message takes; those that ride before all others, stalled ones only where
+// there is no other.
 void Link::order_paths() {
+    const Path* front = order_.empty() ? nullptr : order_.front();
     order_.clear();
     for (int worse = 0; worse < 4 && order_.empty(); ++worse)
         for (Path& path : paths)
@@ -258,8 +270,13 @@ void Link::order_paths() {
                 order_.push_back(&path);
     simple_ = paths.size() == 1 && order_.size() == 1 && paths[0].reliable &&
               paths[0].description.watched && used_;
-    if (order_.size() > 1) std::stable_sort(order_.begin(), order_.end(), quicker);
+    if (order_.size() > 1) order_by_time(order_, front, links_.now());
     quick_ = used_ && !order_.empty() && !left_ ? order_.front() : nullptr;
+}
+
+// Those that messages may take: the first, and others that are not much slower when it has no room.
+std::span<Path* const> Link::message_paths() const {
+    return {order_.data(), order_.size() < 2 ? order_.size() : link::message_paths(order_)};
 }
 
 // False when the path took nothing.
@@ -476,7 +493,9 @@ void Link::arrive_state(Path& path, const LinkHeader& header, ConstBytes payload
     }
     if (header.flags & kAnswer && header.time != 0) {
         Nanoseconds now = links_.now(), trip = now - static_cast<Nanoseconds>(header.time);
-        if (trip >= 0 && trip < 3'600'000'000'000) path.took(trip);
+        bool last = static_cast<Nanoseconds>(header.time) == path.asked_last;
+        if (trip >= 0 && trip < 3'600'000'000'000)
+            path.took(trip, last ? path.before_question : 0, now);
         path.asked_at = 0;
         path.answered_at = now;
         order_paths();

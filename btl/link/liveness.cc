@@ -84,6 +84,10 @@ void Link::path_up(Path& path) {
     path.intake = {};
     path.seen = {};
     path.shortest_trip = 0;
+    path.measured = 0;
+    path.by_question = false;
+    path.measure_again = 0;
+    path.trial = path.before_question = 0;
     // What the other side has of what was sent before has to be known first.
     path.settled = !was_up_;
     // Who is connected to has no address of ours, and may have to connect the next time.
@@ -343,6 +347,9 @@ void Link::ask(Path& path, Nanoseconds now) {
     if (path.question_waits) return;
     path.asked_last = now;
     if (path.asked_at == 0) path.asked_at = now;
+    if (order_.size() < 2) return;
+    path.look_at_pace(now);
+    path.before_question = path.pace.queued;
 }
 
 // A path that may lose: what has not been acknowledged in time goes again. When nothing is heard
@@ -393,9 +400,9 @@ void Link::look_at_stalls(Nanoseconds now) {
         bool moves = path.asked_at == 0 && !path.question_waits;
         bool asks = late && moves;
         if (path.reliable) {
-            Pace pace = path.endpoint->pace();
-            moves = pace.queued == 0 || pace.arrived != path.arrived;
-            path.arrived = pace.arrived;
+            path.look_at_pace(now);
+            moves = path.pace.queued == 0 || path.pace.arrived != path.arrived;
+            path.arrived = path.pace.arrived;
         } else {
             asks = waits && now - path.heard_at > kStall;
         }
@@ -419,7 +426,7 @@ void Link::look_at_stalls(Nanoseconds now) {
             if (other.asked_at == 0) ask(other, now);
         }
     }
-    if (changed) order_paths();
+    if (changed || order_.size() > 1) order_paths();
 }
 
 // Paths that do not watch themselves: nobody else will say that the other side is gone.

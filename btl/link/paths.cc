@@ -4,6 +4,8 @@
 #include "btl/base/asking.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace pomona::link {
 
@@ -16,10 +18,17 @@ Nanoseconds Path::patience() const {
     return std::clamp(round_trip + 4 * deviation, kPatienceLeast, kPatienceMost);
 }
 
-// Source: RFC 6298, section 2.
-void Path::took(Nanoseconds trip) {
+// Source of round_trip and deviation: RFC 6298, section 2.
+void Path::took(Nanoseconds trip, size_t before, Nanoseconds now) {
     trip = std::max<Nanoseconds>(trip, 1);
     if (shortest_trip == 0 || trip < shortest_trip) shortest_trip = trip;
+    bool tells = trip > 2 * shortest_trip || trial >= kTrialPieceMost;
+    // What lines and systems buffer goes more quickly than what follows: a pace says more.
+    if (before >= kTimedLeast && tells && (measured == 0 || by_question)) {
+        Nanoseconds time = std::max(trip - shortest_trip, trip / 2);
+        note_rate(static_cast<double>(before) / static_cast<double>(time), now);
+        by_question = true;
+    }
     if (round_trip == 0) {
         round_trip = trip;
         deviation = trip / 2;
@@ -50,19 +59,114 @@ size_t Path::unasked_most(size_t under_way, size_t longest) const {
     return asking::unasked_most(is_line() ? intake.rate() : asking::kNoLine, under_way, longest);
 }
 
-static int rank_of_kind(const std::string& kind) {
-    static constexpr const char* kBest[] = {"thunderbolt", "wired", "wifi", "vpn", "virtual"};
-    int rank = 0;
-    for (const char* each : kBest) {
-        if (kind == each) return rank;
-        ++rank;
-    }
-    return rank;
+// What paths of a kind carry before anything is measured, in bytes a nanosecond: so that the first
+// messages go by the likely quicker one, and another one is tried when that disappoints.
+static double rate_of_kind(const std::string& kind) {
+    struct Kind {
+        const char* name;
+        double rate;
+    };
+    static constexpr Kind kKinds[] = {
+        {"thunderbolt", 2}, {"wifi", 0.04}, {"vpn", 0.0125}, {"virtual", 0.01}};
+    static constexpr double kWired = 0.125;
+    for (const Kind& each : kKinds)
+        if (kind == each.name) return each.rate;
+    return kWired;
 }
 
-bool quicker(const Path* one, const Path* other) {
-    if (one->round_trip != other->round_trip) return one->round_trip < other->round_trip;
-    return rank_of_kind(one->description.kind) < rank_of_kind(other->description.kind);
+void Path::look_at_pace(Nanoseconds now) {
+    pace = endpoint->pace();
+    if (pace.rate != 0) {
+        if (std::exchange(by_question, false)) measured = 0;
+        note_rate(pace.rate, now);
+    } else {
+        pace.rate = measured;
+    }
+}
+
+// A peer that does not read for a while makes a path look slow, which nothing else tells from a
+// slow line: so the best of the last seconds counts.
+void Path::note_rate(double rate, Nanoseconds now) {
+    static constexpr double kHalved = 1e9;
+    static constexpr Nanoseconds kStepMost = 100'000'000;
+    auto step = static_cast<double>(std::min(now - measured_at, kStepMost));
+    measured = std::max(rate, measured * std::exp2(-step / kHalved));
+    measured_at = now;
+}
+
+// Doubled each time.
+static constexpr Nanoseconds kAgainFirst = 100'000'000, kAgainMost = 60'000'000'000;
+
+void Path::forget_old_rate(Nanoseconds now, int times) {
+    Nanoseconds pause = times * std::max(measure_again, kAgainFirst);
+    if (measured == 0 || now - measured_at < pause) return;
+    measure_again = std::clamp(2 * measure_again, kAgainFirst, kAgainMost);
+    measured = 0;
+    by_question = false;
+    trial = 0;
+}
+
+double Path::rate() const { return measured != 0 ? measured : rate_of_kind(description.kind); }
+
+// Longer ones ask, and go in pieces.
+static constexpr double kTypical = 64 << 10;
+static constexpr double kMuchQuicker = 0.8;
+static constexpr int kRarely = 10;
+// So many times as much as a path carries the first may, and it still takes messages.
+static constexpr double kMessagesLeast = 4;
+// The same of pieces. It would add a tenth at most.
+static constexpr double kShareLeast = 10;
+
+double Path::message_time(bool with_latency) const {
+    double latency = with_latency ? static_cast<double>(shortest_trip) / 2 : 0;
+    return latency + kTypical / rate();
+}
+
+void order_by_time(std::vector<Path*>& paths, const Path* front, Nanoseconds now) {
+    // One of a better kind is tried again when the first one is slow: more rarely than by a trial,
+    // as a message cannot go in short pieces.
+    for (Path* each : paths)
+        if (front && each != front && rate_of_kind(each->description.kind) > front->rate())
+            each->forget_old_rate(now, kRarely);
+    bool latencies = std::all_of(paths.begin(), paths.end(),
+                                 [](const Path* each) { return each->shortest_trip != 0; });
+    std::stable_sort(paths.begin(), paths.end(), [&](const Path* one, const Path* other) {
+        return one->message_time(latencies) < other->message_time(latencies);
+    });
+    auto at = std::find(paths.begin(), paths.end(), front);
+    if (at == paths.begin() || at == paths.end()) return;
+    double best = paths.front()->message_time(latencies);
+    if (best > kMuchQuicker * front->message_time(latencies))
+        std::rotate(paths.begin(), at, at + 1);
+}
+
+size_t message_paths(const std::vector<Path*>& ordered) {
+    size_t number = 0;
+    while (number < ordered.size() &&
+           ordered[number]->rate() * kMessagesLeast >= ordered.front()->rate())
+        ++number;
+    return number;
+}
+
+std::vector<Path*> sharers(const std::vector<Path*>& ordered) {
+    double best = 0;
+    for (const Path* each : ordered) best = std::max(best, each->rate());
+    std::vector<Path*> out;
+    for (Path* each : ordered) {
+        bool known = each->measured != 0 || each == ordered.front();
+        if (!known || each->rate() * kShareLeast < best) continue;
+        each->measure_again = 0;
+        each->trial = 0;
+        out.push_back(each);
+    }
+    return out;
+}
+
+size_t trial_piece(Path& path, Nanoseconds now) {
+    path.forget_old_rate(now);
+    if (path.measured != 0 || path.pace.queued >= kTimedLeast || path.asked_at != 0) return 0;
+    path.trial = std::clamp(2 * path.trial, kTrialPiece, kTrialPieceMost);
+    return path.trial;
 }
 
 namespace {

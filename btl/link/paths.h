@@ -8,6 +8,11 @@ namespace pomona::link {
 
 // Pieces shorter than this cost more than they spread.
 inline constexpr size_t kPieceMin = 64 << 10;
+// The first by which the rate of a path is found that does not share a payload: short, since others
+// wait for it.
+inline constexpr size_t kTrialPiece = 32 << 10, kTrialPieceMost = 512 << 10;
+// What stands before a question tells a rate from so many bytes on.
+inline constexpr size_t kTimedLeast = 16 << 10;
 
 // Of one payload that push_bulk() took.
 struct Outgoing {
@@ -52,8 +57,14 @@ struct Path {
 
     // How quick it is.
     Pace pace{};
-    Intake intake{};                            // of long payloads
-    LineSeen seen{};                            // since it came up; the job's end asks for it
+    double measured = 0;            // what it carries, see note_rate(); 0: not known
+    Nanoseconds measured_at = 0;    // the last time
+    bool by_question = false;       // it is what one answer showed, not its pace
+    Nanoseconds measure_again = 0;  // after so long, of one that carries too little to be used
+    size_t trial = 0;               // bytes of the last piece of a trial; 0: there is none
+    size_t before_question = 0;     // bytes that stood before the last question
+    Intake intake{};                // of long payloads
+    LineSeen seen{};                // since it came up; the job's end asks for it
     Nanoseconds round_trip = 0, deviation = 0;  // 0: not known
     Nanoseconds shortest_trip = 0;              // since it came up
     Nanoseconds asked_at = 0;                   // the first question without an answer; 0: none
@@ -81,6 +92,17 @@ struct Path {
     bool usable() const { return state == State::up && settled; }
     bool busy() const { return rest_length != 0; }
     bool is_line() const;
+    // Asks what it has to do, and how quick it is; what has not been used for a while is as it was.
+    void look_at_pace(Nanoseconds now);
+    // It has carried so many bytes a nanosecond for a while.
+    void note_rate(double rate, Nanoseconds now);
+    // What one that is not used carries was found too long ago: it is not known any more. `times`:
+    // of the usual pause.
+    void forget_old_rate(Nanoseconds now, int times = 1);
+    // Bytes a nanosecond: as measured, else as those of its kind do.
+    double rate() const;
+    // How long a message takes by it, when nothing else does.
+    double message_time(bool with_latency) const;
     // It has taken so much of a long payload; `full`: and no more for now, though there is more.
     void note_intake(size_t taken, bool full, Nanoseconds now) {
         bool line = full && is_line();
@@ -93,12 +115,24 @@ struct Path {
     size_t unasked_most(size_t under_way, size_t longest) const;
     // When a frame that was not acknowledged is taken for lost, by a path that may lose.
     Nanoseconds patience() const;
-    void took(Nanoseconds trip);  // a question was answered after so long
+    // A question was answered after so long, before which so many bytes stood; 0: not known.
+    void took(Nanoseconds trip, size_t before, Nanoseconds now);
 };
 
-// Is a path to be preferred to another one for messages? By what was measured; kinds decide where
-// that is alike, or nothing has been measured yet.
-bool quicker(const Path* one, const Path* other);
+// Orders paths, of which `front` messages take now: the one by which a message of kTypical bytes is
+// there first is the first, by what has been measured, or as its kind has it; but `front` stays the
+// first while another one is not much quicker.
+void order_by_time(std::vector<Path*>& paths, const Path* front, Nanoseconds now);
+// Of ordered ones, so many may take a message when those before have no room: the others would keep
+// what follows it waiting for longer than those before do.
+size_t message_paths(const std::vector<Path*>& ordered);
+// Those that share long payloads. Others carry so little that the sum would gain less than a single
+// late piece costs.
+std::vector<Path*> sharers(const std::vector<Path*>& ordered);
+// The longest piece that one may take which does not share, as its rate is not known, or has not
+// been looked at for long; 0: none now. A question goes behind it. An answer that comes as soon as
+// without it tells no rate but that the path is no slow one: the next piece is longer.
+size_t trial_piece(Path& path, Nanoseconds now);
 
 // How long the next piece for `own` is, at most `longest`, of `left` bytes, when `unbegun` bytes
 // wait in all; 0: it is better left to the others. With several paths the pieces get shorter

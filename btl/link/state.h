@@ -10,6 +10,7 @@
 
 #include <deque>
 #include <list>
+#include <span>
 
 namespace pomona::link {
 
@@ -133,6 +134,7 @@ private:
     bool send_owed_state();
     void say_what_is_owed(Nanoseconds now);
     void order_paths();
+    std::span<Path* const> message_paths() const;
     void mark_unsent(uint64_t number);
 
     // Frames in (link.cc).
@@ -153,6 +155,7 @@ private:
     void note_sent(Kept& frame, Path& path, bool oldest);
     void note_taken(Path& path, uint64_t number, size_t offset, size_t taken, size_t length);
     void pause_intake();
+    void time_path(Path& path);
     bool push_from_caller(ConstBytes payload, std::byte* copy);
     bool wants_memory() const;
     bool may_ask(Nanoseconds now) const;
@@ -241,7 +244,7 @@ private:
     bool row_ended_ = false;         // by an answer of the link; nothing has come or gone since
     size_t copied_ = 0;              // bytes of payloads copied out of there
     uint64_t asked_message_ = 0, asked_piece_ = 0;  // those below have been asked for
-    std::vector<Path*> order_;  // those that messages may take, the quickest first
+    std::vector<Path*> order_;                      // those that are in use, the quickest first
     // One path, up, that neither loses nor has to be watched: nothing but acknowledging has its
     // time.
     bool simple_ = false;

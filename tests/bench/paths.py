@@ -5,7 +5,8 @@ paths.py BUILD [-r ROUNDS] [-t SECONDS] [--json FILE]
 Two network namespaces are joined by two cables whose rates a token bucket sets. Measured by flow.c:
 how much more two cables carry than each alone (equal ones, and unlike ones against their sum), and
 the longest pause of arriving messages when one of two cables drops everything without a word,
-against the same without a cut. Linux and root.
+against the same without a cut. Measured by mpi-bench: an allreduce, which sends both ways at once,
+by both cables against the quicker one alone; a slow one beside it must not cost. Linux and root.
 """
 
 import argparse
@@ -66,6 +67,43 @@ def flow(options, link, program, cables, size, scratch, window=1, cut=None):
     return json.loads(out)
 
 
+def exchange(options, link, cables, sizes, scratch):
+    """The median times of allreduces of so many bytes, by these cables, in microseconds."""
+    hosts = ",".join(f"{link.subnets[c]}.{side}" for side in (1, 2) for c in cables)
+    build, out = Path(options.build), Path(scratch) / "exchange.json"
+    command = [str(build / "bin" / "mpirun"), "--bind-to", "none", "--set", "transports=self,tcp",
+               "--set", f"if_include={hosts}"]
+    for side in (0, 1):
+        program = [str(build / "bin" / "mpi-bench"), "allreduce", "-q", "-s",
+                   f"{min(sizes)}:{max(sizes)}", "--step", str(max(sizes) // min(sizes)), "-t",
+                   str(options.seconds), "--json", str(out)]
+        command += ([":"] if side else []) + ["-n", "1"] + link.inside(side, program)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=options.seconds * 10 + 60)
+    if done.returncode != 0:
+        sys.exit(f"mpi-bench ended with {done.returncode}: {done.stderr}")
+    rows = json.loads(out.read_text())["rows"]
+    return {row["bytes"]: row["p50_us"] for row in rows}
+
+
+def measure_exchange(options, link, scratch):
+    """Rows of exchange() by both cables and by the quicker one alone."""
+    rows, sizes = [], (64 << 10, 4 << 20)
+    for rates in ((1000, 1000), (1000, 300), (1000, 100), (100, 1000), (1000, 10)):
+        quicker = rates.index(max(rates))
+        for cable in (0, 1):
+            shape(link, cable, rates[cable])
+        times = [[exchange(options, link, cables, sizes, scratch) for cables in ([quicker], [0, 1])]
+                 for _ in range(options.rounds)]
+        for size in sizes:
+            alone, both = (statistics.median(each[i][size] for each in times) for i in range(2))
+            ratio = statistics.median(each[1][size] / each[0][size] for each in times)
+            rows.append({"case": "exchange", "megabits": list(rates), "bytes": size,
+                         "quicker_alone_us": alone, "both_us": both, "of_the_quicker": ratio})
+            print(f"allreduce of {size >> 10} KiB by {rates[0]} and {rates[1]} Mb/s: {both:.0f} us, "
+                  f"{ratio:.2f} of the quicker one alone ({alone:.0f})", flush=True)
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
@@ -100,6 +138,7 @@ def main():
                 print(f"{first} and {second} Mb/s, window {window}: alone {one:.0f} and "
                       f"{other:.0f}, both {both:.0f}: {of_first:.2f} times the first, "
                       f"{of_sum:.2f} of the sum", flush=True)
+        rows += measure_exchange(options, link, scratch)
         for size in (1 << 10, 64 << 10, 1 << 20):
             gaps = {True: [], False: []}
             for _ in range(options.rounds):

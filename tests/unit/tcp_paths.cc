@@ -177,20 +177,6 @@ TEST(TcpPaths, go_by_an_own_link_local_address) {
     pair.exchange(1);
 }
 
-// What was measured decides; where it is alike, or nothing was, the kind does.
-TEST(TcpPaths, kinds_break_ties) {
-    link::Path wifi, wired, unknown;
-    wifi.description.kind = "wifi";
-    wired.description.kind = "wired";
-    EXPECT_TRUE(link::quicker(&wired, &wifi));
-    EXPECT_FALSE(link::quicker(&wifi, &wired));
-    EXPECT_TRUE(link::quicker(&wifi, &unknown));
-    wifi.round_trip = 20'000;
-    wired.round_trip = 30'000;
-    EXPECT_TRUE(link::quicker(&wifi, &wired));
-    EXPECT_FALSE(link::quicker(&wired, &wifi));
-}
-
 // Second names of all open files: who closes one of these ends no connection.
 struct AllOpen {
     AllOpen() {
