@@ -19,6 +19,9 @@ static constexpr Nanoseconds kHeldTimeOfFew = 20'000;
 // So long after a row has grown or been acknowledged the peer is asked for its memory, if its
 // program has answered the last rows: its answer acknowledges them, too.
 static constexpr Nanoseconds kAskedAfter = 200'000;
+// So long after the peer's system has all of it. Two ranks that exchange rows wait for each other's
+// acknowledgement, and neither answers.
+static constexpr Nanoseconds kAskedSoon = 15'000;
 static constexpr int kRowsAnswered = 2;
 // Both times are longer by so many nanoseconds for each byte on its way, which a line of 10 Gb/s
 // needs.
@@ -36,7 +39,8 @@ Push Link::push_held(const FrameHeader& header, ConstBytes payload, uint64_t tic
     held_.push_back(window_.next() - 1);
     held_moved_ = true;
     if (std::exchange(row_ended_, false)) rows_answered_ = 0;
-    many_held_ |= window_.in_flight() >= static_cast<size_t>(links_.params.link_window) / kHoldFrom;
+    many_held_ |= held_.size() > 1 &&
+                  window_.in_flight() >= static_cast<size_t>(links_.params.link_window) / kHoldFrom;
     sent_new();
     links_.activate(*this);
     return Push::sent;
@@ -52,9 +56,13 @@ bool Link::wants_memory() const {
            std::none_of(paths.begin(), paths.end(), [](const Path& each) { return each.busy(); });
 }
 
-bool Link::may_ask(Nanoseconds now) const {
-    return !outgoing_.empty() || rows_answered_ < kRowsAnswered ||
-           (!held_moved_ && now - held_moved_at_ >= kAskedAfter + time_on_line());
+bool Link::may_ask(Nanoseconds now) {
+    if (!outgoing_.empty() || rows_answered_ < kRowsAnswered) return true;
+    if (held_moved_) return all_there_at_ = 0, false;
+    if (now - held_moved_at_ >= kAskedAfter + time_on_line()) return true;
+    if (order_.size() != 1 || now - held_moved_at_ < kAskedSoon) return false;
+    if (all_there_at_ == 0 && order_.front()->endpoint->pace().queued == 0) all_there_at_ = now;
+    return all_there_at_ != 0 && now - all_there_at_ >= kAskedSoon;
 }
 
 Nanoseconds Link::time_on_line() const {
@@ -66,6 +74,7 @@ Nanoseconds Link::time_on_line() const {
 void Link::ask_for_memory(Nanoseconds now) {
     if (order_.empty() || !send_state(*order_.front(), kQuestion, 0)) return;
     held_moved_at_ = now;
+    all_there_at_ = 0;
     asked_message_ = window_.next();
     asked_piece_ = next_piece_number();
 }

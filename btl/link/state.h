@@ -158,7 +158,7 @@ private:
     void time_path(Path& path);
     bool push_from_caller(ConstBytes payload, std::byte* copy);
     bool wants_memory() const;
-    bool may_ask(Nanoseconds now) const;
+    bool may_ask(Nanoseconds now);
     Nanoseconds time_on_line() const;
     void note_row(Kind kind, bool ended);
     void ask_for_memory(Nanoseconds now);
@@ -240,6 +240,7 @@ private:
     bool many_held_ = false;
     bool held_moved_ = false;        // since the last turn: some came, or were acknowledged
     Nanoseconds held_moved_at_ = 0;  // the turn that saw it, or asked for them
+    Nanoseconds all_there_at_ = 0;   // since then the peer's system has had all of them; 0: not yet
     int rows_answered_ = 2;          // by the program there, in a row; at most 2. See note_row()
     bool row_ended_ = false;         // by an answer of the link; nothing has come or gone since
     size_t copied_ = 0;              // bytes of payloads copied out of there

@@ -90,7 +90,10 @@ TEST_F(LinkAcks, a_row_that_grows_is_not_copied) {
 // waits for it once, and after that is acknowledged as soon as the row has arrived.
 TEST_F(LinkAcks, a_row_that_is_answered_needs_no_question) {
     constexpr size_t kBytes = 16 << 10, kNumber = 64;
-    LinkPair quick{{40'000}, 1 << 20};
+    // What is acknowledged by the other side's system, which takes the way back as well, is not
+    // simulated.
+    LinkPair quick{{40'000}, 1 << 20, 3'000};
+    quick.turn_ns = 2'000;
     auto send_row = [&](bool answered) {
         uint64_t sent = quick.fabric.frames(0, 0, 1), all = quick.receiver.frames + kNumber;
         for (size_t i = 0; i < kNumber; ++i) quick.push_held(kBytes);

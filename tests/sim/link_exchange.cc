@@ -195,6 +195,38 @@ TEST(LinkExchange, pauses_of_the_sender_say_nothing_of_the_line) {
     }
 }
 
+// Both sides send a row, and neither has anything more to say: so that nobody answers rows does not
+// have to be found out anew each time.
+TEST(LinkExchange, rows_that_cross_are_over_soon) {
+    for (size_t row : {1, 2, 8})
+        for (size_t bytes : {32 << 10, 128 << 10}) {
+            Exchange both(10000, 4 << 20);
+            std::vector<std::byte> payload(bytes);
+            for (int number = 0; number < 6; ++number) {
+                double begin = both.now();
+                uint64_t owed[2];
+                for (int rank : {0, 1}) {
+                    Side& side = both.sides[rank];
+                    owed[rank] = side.released_ + row;
+                    for (size_t i = 0; i < row; ++i) {
+                        bool held = false;
+                        FrameHeader header{{kShort, 0, 0, 0}};
+                        ASSERT_EQ(side.endpoint->push_held(header, payload, ++side.ticket, held),
+                                  Push::sent);
+                        if (!held) ++side.released_;
+                    }
+                }
+                both.run_until([&] {
+                    return both.sides[0].released_ == owed[0] && both.sides[1].released_ == owed[1];
+                });
+                // The row's time, a question and its answer, and some turns of 20 us.
+                EXPECT_LE(both.now() - begin, both.alone(row * bytes) + 400e3)
+                    << row << " of " << bytes << ", number " << number;
+                both.run_until([&] { return both.now() >= begin + 20e6; });
+            }
+        }
+}
+
 // Of messages that follow each other the later ones ask, until the earlier ones have arrived.
 TEST(LinkExchange, only_a_message_that_is_alone_goes_without_asking) {
     Exchange both(10000, 64 << 10);

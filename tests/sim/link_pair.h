@@ -40,8 +40,8 @@ struct Sender final : Sink {
 };
 
 struct LinkPair {
-    LinkPair(const std::vector<double>& megabits, size_t buffer)
-        : fabric(7, 2, ways(megabits, buffer)) {
+    LinkPair(const std::vector<double>& megabits, size_t buffer, double latency_ns = 100'000)
+        : fabric(7, 2, ways(megabits, buffer, latency_ns)) {
         for (int rank = 0; rank < 2; ++rank) {
             std::vector<std::unique_ptr<Transport>> paths;
             for (size_t way = 0; way < megabits.size(); ++way)
@@ -56,11 +56,12 @@ struct LinkPair {
         endpoint = *transports[0]->connect(1, transports[1]->address());
         run_while([&] { return fabric.clock().now() < 20'000'000; });
     }
-    static std::vector<sim::WayOptions> ways(const std::vector<double>& megabits, size_t buffer) {
+    static std::vector<sim::WayOptions> ways(const std::vector<double>& megabits, size_t buffer,
+                                             double latency_ns) {
         std::vector<sim::WayOptions> out;
         for (double each : megabits) {
             sim::WayOptions way;
-            way.latency_ns = 100'000;
+            way.latency_ns = latency_ns;
             way.byte_ns = 1 / (each * kMegabit);
             way.buffer = buffer;
             way.fills = true;
@@ -75,7 +76,7 @@ struct LinkPair {
     }
     void turn() {
         poll();
-        fabric.run_until(fabric.world().now() + 20'000);
+        fabric.run_until(fabric.world().now() + turn_ns);
     }
     template <class Condition> void run_while(Condition more) {
         while (more() && !testing::Test::HasFailure()) {
@@ -99,6 +100,7 @@ struct LinkPair {
         if (!held) sender.back.insert(ticket);
     }
 
+    sim::Time turn_ns = 20'000;
     Params params;
     Counters counters;
     sim::PathFabric fabric;
