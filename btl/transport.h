@@ -176,6 +176,8 @@ public:
         (void)rest, (void)taken;
         return Push::gone;
     }
+    // Of what took only a part: it would take more at once, and is to be read from before.
+    virtual bool has_room() const { return false; }
     // Like push_part, of a payload in two parts: with the header all of `first` is taken, and
     // `taken` bytes of `second`, whose rest push_rest() brings.
     virtual Push push_gathered(const FrameHeader& header, ConstBytes first, ConstBytes second,

@@ -124,7 +124,7 @@ bool Link::push_begun(Path& path, Nanoseconds now) {
     const std::byte* bytes = path.sending ? path.sending->bulk.data : message_bytes(path.begun);
     size_t taken = 0;
     Push push = path.endpoint->push_rest({bytes + path.rest_offset, path.rest_length}, taken);
-    path.note_intake(taken, taken < path.rest_length, now);
+    path.note_intake(taken, taken < path.rest_length && !path.endpoint->has_room(), now);
     if (push != Push::sent) return false;
     path.rest_offset += taken;
     path.rest_length -= taken;
@@ -200,7 +200,7 @@ bool Link::push_piece(Path& path, uint64_t number, Nanoseconds now) {
         push = path.endpoint->push_fill(header.pack(), length, gather, &context);
     }
     if (push != Push::sent) taken = 0;
-    path.note_intake(taken, taken < length, now);
+    path.note_intake(taken, taken < length && !path.endpoint->has_room(), now);
     if (push != Push::sent) return false;
     if (taken < length) {
         path.sending = what.of;

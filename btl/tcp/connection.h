@@ -76,8 +76,9 @@ struct Connection {
     // Bytes accepted by push() that the kernel has not taken yet.
     Room out;
     size_t out_begin = 0, out_end = 0;
-    size_t rest = 0;       // of a payload that push_part() began: push_rest() brings it
-    bool refused = false;  // since the last turn: a frame, for which the kernel had no room
+    size_t rest = 0;        // of a payload that push_part() began: push_rest() brings it
+    bool in_turns = false;  // there was room for more of that
+    bool refused = false;   // since the last turn: a frame, for which the kernel had no room
     // Nothing leaves by it any more; what the peer sent before its end may still be there to read.
     bool output_over = false;
     uint64_t written = 0;  // bytes so far

@@ -33,6 +33,11 @@ static constexpr int kShortPackets = 1200;
 // Payloads of so many bytes tell how quickly the kernel takes them.
 static constexpr size_t kLongPayload = 16 << 10;
 
+// So much is written of a payload before what comes meanwhile is read. By plain sockets, 2 MiB both
+// ways at once between two namespaces took 1.03 ms written 512 KiB at a time, 0.32 ms 128 KiB at a
+// time with reads between (0.43 ms 64 KiB at a time).
+static constexpr size_t kWriteTurn = 128 << 10;
+
 // Of a payload in two parts, the first one.
 static constexpr size_t kFirstMost = 128;
 
@@ -163,6 +168,7 @@ bool TcpEndpoint::parse_frames(Sink& sink, int& handed) {
             c.gathered.reserve(c.head.length);
             c.target = c.gathered.data();
         }
+        if (c.head.length >= kLongPayload) owner_.long_payload_comes();
         std::memcpy(c.target, payload, there);
         c.payload_done = there;
         c.in_payload = true;
@@ -240,6 +246,7 @@ bool TcpEndpoint::keep_rest(ConstBytes rest) {
     take_back_output();
     connection->queue(rest);
     connection->rest = 0;
+    connection->in_turns = false;
     owner_.attend(*this);
     return true;
 }
@@ -278,9 +285,12 @@ Push TcpEndpoint::push_part(const FrameHeader& header, ConstBytes payload, size_
     if (!can_push(why_not)) return why_not;
     Connection& c = *connection;
     FrameHead head{payload.size(), header};
-    ssize_t moved = c.write_frame(head, payload);
+    ConstBytes now = for_turn(payload);
+    ssize_t moved = c.write_frame(head, now);
     if (moved < 0) return end_output();
     if (moved == 0) return no_room();
+    c.in_turns =
+        now.size() < payload.size() && static_cast<size_t>(moved) == sizeof head + now.size();
     return begun({reinterpret_cast<const std::byte*>(&head), sizeof head}, payload,
                  static_cast<size_t>(moved), taken);
 }
@@ -301,11 +311,17 @@ Push TcpEndpoint::push_gathered(const FrameHeader& header, ConstBytes first, Con
     return begun(begin, second, static_cast<size_t>(moved), taken);
 }
 
+// What is to be written of it now.
+ConstBytes TcpEndpoint::for_turn(ConstBytes payload) {
+    bool turns = payload.size() > kWriteTurn && owner_.receives_long();
+    return turns ? payload.first(kWriteTurn) : payload;
+}
+
 // The kernel has taken bytes of a long payload.
 void TcpEndpoint::note_intake(size_t taken) {
     if (ends.kind == InterfaceKind::loopback) return;
     Connection& c = *connection;
-    bool full = c.rest != 0;
+    bool full = c.rest != 0 && !c.in_turns;
     if (c.unsent.took(taken, full, owner_.clock().now(), full ? kept() : 0))
         c.socket.keep_unsent(c.unsent.most());
 }
@@ -321,7 +337,9 @@ Push TcpEndpoint::begun(ConstBytes head, ConstBytes payload, size_t moved, size_
     taken = moved - head.size();
     c.rest = payload.size() - taken;
     if (payload.size() >= kLongPayload) note_intake(taken);
-    if (c.blocked()) {
+    if (c.in_turns) {
+        owner_.attend(*this);
+    } else if (c.blocked()) {
         count(owner_.counters().tcp_write_blocked);
         owner_.attend(*this);
     }
@@ -338,10 +356,13 @@ Push TcpEndpoint::push_rest(ConstBytes rest, size_t& taken) {
         if (!c.flush()) return end_output();
         if (c.has_output()) return Push::busy;
     }
-    ssize_t moved = c.socket.write(rest, {});
+    ConstBytes now = for_turn(rest);
+    c.in_turns = false;
+    ssize_t moved = c.socket.write(now, {});
     if (moved < 0) return end_output();
     if (moved == 0) return Push::busy;
     taken = static_cast<size_t>(moved);
+    c.in_turns = taken == now.size() && taken < rest.size();
     c.written += taken;
     c.rest -= taken;
     note_intake(taken);

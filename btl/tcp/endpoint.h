@@ -29,6 +29,9 @@ public:
     virtual void attend(TcpEndpoint& endpoint) = 0;
     virtual Counters& counters() = 0;
     virtual Clock& clock() = 0;
+    // A long payload comes by one of the connections; has one come lately?
+    virtual void long_payload_comes() = 0;
+    virtual bool receives_long() = 0;
 };
 
 // The connection to a peer.
@@ -43,6 +46,7 @@ public:
     Push push_gathered(const FrameHeader& header, ConstBytes first, ConstBytes second,
                        size_t& taken) override;
     Push push_rest(ConstBytes rest, size_t& taken) override;
+    bool has_room() const override { return connection && connection->in_turns; }
     bool keep_rest(ConstBytes rest) override;
     bool push_kept(const FrameHeader& header, ConstBytes first, ConstBytes second) override;
     std::string state_text() const override { return "TCP"; }
@@ -126,6 +130,7 @@ private:
     Push refusal() const { return state == State::gone ? Push::gone : Push::busy; }
     Push no_room();
     void note_intake(size_t taken);
+    ConstBytes for_turn(ConstBytes payload);
     Push begun(ConstBytes head, ConstBytes payload, size_t moved, size_t& taken);
     bool parse_frames(Sink& sink, int& handed);
     void finish_payload(Sink& sink, int& handed);

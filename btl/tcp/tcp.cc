@@ -48,6 +48,7 @@ constexpr size_t kTriedMore = 2;
 constexpr unsigned kQuietPolls = 16;
 constexpr int kTries = 4;
 constexpr int kReadyMost = 64;
+constexpr Nanoseconds kLately = 2'000'000'000;
 constexpr int kLastFrames = 64;  // read in a turn from a connection that ends
 constexpr Nanoseconds kRetryPause = 20'000'000;
 constexpr uint64_t kStreamsMost = 8;
@@ -251,6 +252,10 @@ private:
     }
     Counters& counters() override { return counters_; }
     Clock& clock() override { return clock_; }
+    void long_payload_comes() override { long_came_at_ = clock_.now(); }
+    bool receives_long() override {
+        return long_came_at_ != 0 && clock_.now() - long_came_at_ < kLately;
+    }
 
     bool watch_output(TcpEndpoint& endpoint, bool output) {
         if (!endpoint.connection || endpoint.output_waits == output) return true;
@@ -563,6 +568,7 @@ private:
     const Params& params_;
     Counters& counters_;
     TcpOptions options_;
+    Nanoseconds long_came_at_ = 0;
     tcp::Shared& shared_;
     RealClock clock_;
     unsigned polls_ = 0, quiet_polls_ = 0;  // quiet: without a frame, in a row

@@ -38,6 +38,8 @@ struct World final : tcp::EndpointOwner {
     void attend(TcpEndpoint&) override {}
     Counters& counters() override { return counters_; }
     Clock& clock() override { return clock_; }
+    void long_payload_comes() override {}
+    bool receives_long() override { return false; }
 
     // Reads that bring something, by the first `number`.
     void move(int number, int times) {
