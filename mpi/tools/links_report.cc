@@ -3,6 +3,7 @@
 #include "mpi/tools/links.h"
 
 #include "btl/base/format.h"
+#include "btl/tcp/ip.h"
 #include "pmix/launch/ask.h"
 
 #include <nlohmann/json.hpp>
@@ -90,6 +91,21 @@ std::string with_name(const LinkReport& report, const std::string& by) {
 
 bool relayed(const PairMeasured& pair) { return pair.by.starts_with("through "); }
 
+// Is an address of one of them in a network of the other one? Those that systems give by themselves
+// tell nothing.
+bool may_share_network(const LinkHost& one, const LinkHost& other) {
+    bool known = false;
+    for (const LinkInterface& own : one.interfaces)
+        for (const LinkInterface& theirs : other.interfaces) {
+            if (!own.taken || !theirs.taken) continue;
+            auto a = tcp::Network::parse(own.address), b = tcp::Network::parse(theirs.address);
+            if (!a || !b || a->ip.link_local() || b->ip.link_local() || a->contains(b->ip))
+                return true;
+            known = true;
+        }
+    return !known;
+}
+
 // What helps two hosts to a connection of their own. A host that is silent for a firewall and one
 // that is not there look alike.
 std::string mend_of(const LinkReport& report, int from, int to) {
@@ -101,7 +117,15 @@ std::string mend_of(const LinkReport& report, int from, int to) {
 
 // The same for two that are measured; "": nothing is wrong.
 std::string mend_of(const LinkReport& report, const PairMeasured& pair) {
-    if (relayed(pair)) return mend_of(report, pair.from, pair.to);
+    if (relayed(pair)) {
+        auto host = [&](int number) { return report.hosts.at(static_cast<size_t>(number)); };
+        if (may_share_network(host(pair.from), host(pair.to)))
+            return mend_of(report, pair.from, pair.to);
+        return format(
+            "{} and {} have no network in common, as the ends of a chain: a cable between them, or "
+            "a network of both, would be a way of their own",
+            name_of(report, pair.from), name_of(report, pair.to));
+    }
     for (const PathSeen& path : pair.paths)  // as TCP describes itself
         if (path.text.find(", packets of ") != path.text.npos)
             return "longer packets vanish between them: give both cards and the switch one MTU";

@@ -4,10 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <sstream>
+#include <string>
 
 namespace pomona {
 namespace {
 
+using nlohmann::json;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -46,10 +51,10 @@ TEST(links_report, what_cards_have_counted) {
     hosts.insert(hosts.find("\"taken\":true"), "\"damaged\":3,\"dropped\":0,");
     LinkReport report = read_link_report(hosts + pair_line(8));
     EXPECT_THAT(link_report_text(report, {}, ""), HasSubstr("used, 3 damaged packets\n"));
-    std::string json = link_report_json(report, {}, "");
-    EXPECT_THAT(json, HasSubstr("\"damaged_packets\": 3"));
-    EXPECT_THAT(json, HasSubstr("\"dropped_packets\": 0"));
-    EXPECT_THAT(json, HasSubstr("\"dropped_packets\": null"));  // of the other one nobody knows
+    std::string text = link_report_json(report, {}, "");
+    EXPECT_THAT(text, HasSubstr("\"damaged_packets\": 3"));
+    EXPECT_THAT(text, HasSubstr("\"dropped_packets\": 0"));
+    EXPECT_THAT(text, HasSubstr("\"dropped_packets\": null"));  // of the other one nobody knows
 }
 
 TEST(links_report, packets_that_were_made_shorter) {
@@ -103,6 +108,34 @@ TEST(links_report, of_a_pair_that_cannot_connect) {
     EXPECT_EQ(calm.heard("{\"links_reached\":0,\"not\":[]}"), "");
     EXPECT_EQ(calm.heard("{\"links_reached\":1,\"not\":[]}"), "all\n");
     EXPECT_EQ(calm.heard(pair_line(8)), "");
+}
+
+// Goal: a firewall is looked for where two hosts share a network, and not between the ends of a
+// chain.
+TEST(links_report, of_a_pair_that_goes_through_another_host) {
+    auto host = [](int number, const char* name, const char* addresses) {
+        json out{{"links_host", number}, {"name", name}, {"interfaces", json::array()}};
+        std::istringstream words(addresses);
+        for (std::string each; words >> each;)
+            out["interfaces"].push_back({{"name", "en"}, {"address", each}, {"taken", true}});
+        return out.dump() + "\n";
+    };
+    std::string pair = pair_line(8);
+    pair.replace(pair.find("\"connected\""), 11, "\"through rank 2\"");
+    auto text = [&](const char* first, const char* second) {
+        LinkReport report = read_link_report(host(0, "a", first) + host(1, "b", second) +
+                                             host(2, "m", "10.0.12.2/24 10.0.23.2/24") + pair);
+        EXPECT_EQ(report.pairs.size(), 1u) << pair;
+        return link_report_text(report, {}, "");
+    };
+    for (const char* second : {"10.0.23.3/24", "10.0.23.3/24 fd00:1::2/64"}) {
+        std::string said = text("10.0.12.1/24", second);
+        EXPECT_THAT(said, HasSubstr("-> a and b have no network in common"));
+        EXPECT_THAT(said, Not(HasSubstr("firewall")));
+    }
+    EXPECT_THAT(text("10.0.12.1/24", "10.0.12.9/24 10.0.23.3/24"), HasSubstr("firewall"));
+    EXPECT_THAT(text("169.254.1.1/16", "169.254.2.1/16"), HasSubstr("firewall"));
+    EXPECT_THAT(text("", "10.0.23.3/24"), HasSubstr("firewall")) << "nothing is known";
 }
 
 // Goal: what was measured between hosts is what their jobs reckon with: one number where pairs are
