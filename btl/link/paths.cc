@@ -149,12 +149,13 @@ size_t message_paths(const std::vector<Path*>& ordered) {
 }
 
 std::vector<Path*> sharers(const std::vector<Path*>& ordered) {
+    auto known = [&](const Path* each) { return each->measured != 0 || each == ordered.front(); };
     double best = 0;
-    for (const Path* each : ordered) best = std::max(best, each->rate());
+    for (const Path* each : ordered)
+        if (known(each)) best = std::max(best, each->rate());
     std::vector<Path*> out;
     for (Path* each : ordered) {
-        bool known = each->measured != 0 || each == ordered.front();
-        if (!known || each->rate() * kShareLeast < best) continue;
+        if (!known(each) || each->rate() * kShareLeast < best) continue;
         each->measure_again = 0;
         each->trial = 0;
         out.push_back(each);

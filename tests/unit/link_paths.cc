@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace pomona::link {
 namespace {
 
@@ -164,6 +166,25 @@ TEST(LinkPaths, a_slow_path_takes_no_part_and_is_tried_ever_more_rarely) {
               (std::vector<double>{0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4}));
     slow.measured = 0.2;
     EXPECT_EQ(sharers(all), (std::vector<Path*>{&paths[0], &paths[1], &slow, &unknown}));
+}
+
+// What a path is only expected to carry leaves no other one out.
+TEST(LinkPaths, somebody_always_shares) {
+    Random random(7);
+    for (int round = 0; round < 5'000; ++round) {
+        std::vector<Path> paths;
+        std::vector<Path*> all;
+        for (uint64_t number = 1 + random.below(4); number > 0; --number) {
+            static constexpr const char* kKinds[] = {"thunderbolt", "wired", "wifi", "vpn"};
+            double measured = random.chance(0.4) ? 0 : std::pow(10, -4 * random.unit());
+            auto trip = static_cast<Nanoseconds>(random.below(20'000'000));
+            paths.push_back(path_of(kKinds[random.below(4)], measured, trip));
+        }
+        for (Path& each : paths) all.push_back(&each);
+        order_by_time(all, all.back(), 1);
+        ASSERT_FALSE(sharers(all).empty()) << "round " << round;
+        ASSERT_GE(message_paths(all), 1u);
+    }
 }
 
 // Nothing else tells a slow line from a peer that does not read for a while.
