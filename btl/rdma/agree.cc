@@ -147,7 +147,8 @@ void RdmaEndpoint::hear(const Words& words) {
         return;
     case Word::gone:
         if (!current) return;
-        if (leads_ && state_ != State::up) return next_try({words.text}, false);
+        if (leads_ && state_ != State::up)
+            return next_try({words.text}, state_ == State::probing && cable_->pairs() > 1);
         return leave({Code::peer_gone, "The other process has left the RDMA path", peer},
                      words.text);
     case Word::resync:
@@ -302,6 +303,13 @@ void RdmaEndpoint::leave(const Error& error, const std::string& text) {
     why_gone_ = error;
     why_gone_.peer = peer;
     tell_gone_ = true;
+}
+
+// A device may end what is too long for it with an error: as where it is lost, shorter messages are
+// tried, then other devices.
+void RdmaEndpoint::fail_message(const Reason& why) {
+    if (leads_ && state_ == State::probing && !stopped_) next_try(why, cable_->pairs() > 1);
+    else fail(why);
 }
 
 void RdmaEndpoint::fail(const Reason& why) {

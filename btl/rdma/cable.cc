@@ -119,11 +119,17 @@ bool Cable::make_pair(QueuePair& pair, Reason& why) {
     // It may have given less than was asked for.
     verbs::QpAttr attr{};
     verbs::QpInitAttr granted{};
-    if (library.query_qp(pair.handle, &attr, verbs::kMaskCap, &granted) == 0 &&
-        attr.cap.max_recv_wr >= pair.frames && attr.cap.max_send_wr >= pair.frames) {
+    if (library.query_qp(pair.handle, &attr, verbs::kMaskCap, &granted) == 0) {
         uint32_t least = std::min(attr.cap.max_recv_wr, attr.cap.max_send_wr) / pair.frames;
         pair.slots = std::min(pair.slots, least);
         std::erase_if(pair.free, [&](uint32_t slot) { return slot >= pair.slots; });
+        // Messages need some beside those that are kept for credit.
+        if (pair.slots < (pairs_.empty() ? 2 * kKeptFrames : 1)) {
+            why = {format("{} gives a queue pair too little room", device_->name())};
+            library.destroy_qp(pair.handle);
+            pair.handle = nullptr;
+            return false;
+        }
     }
     attr = {};
     attr.qp_state = verbs::kInit;
@@ -150,6 +156,7 @@ bool Cable::connect(const EndPlace& peer, Reason& why) {
     for (size_t i = 0; i < number; ++i) {
         if (!ready(pairs_[i], peer.pairs[i], peer, why)) return false;
         pairs_[i].sent = 0;
+        pairs_[i].both_slots = std::min(pairs_[i].slots, peer.pairs[i].slots);
         pairs_[i].allowed = uint64_t{peer.pairs[i].slots} * pairs_[i].frames;
         pairs_[i].told = uint64_t{pairs_[i].slots} * pairs_[i].frames;
         for (uint32_t slot = 0; slot < pairs_[i].slots; ++slot)

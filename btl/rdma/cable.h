@@ -49,7 +49,8 @@ public:
     // The same for so many messages; if they are more than what a peer is told at a time, for one.
     bool has_room_for(int which, size_t messages) const {
         const QueuePair& pair = pairs_[static_cast<size_t>(which)];
-        if (messages <= 1 || messages + kKeptFrames > pair.slots / 2) return has_room(which, false);
+        if (messages <= 1 || messages + kKeptFrames > pair.both_slots / 2)
+            return has_room(which, false);
         uint64_t frames = messages * pair.frames + (which == 0 ? kKeptFrames : 0);
         return pair.free.size() >= messages && pair.sent + frames <= pair.allowed;
     }
@@ -97,6 +98,7 @@ private:
         verbs::Qp* handle = nullptr;
         size_t stride = 0;
         uint32_t slots = 0, frames = 0;  // frames of a slot
+        uint32_t both_slots = 0;         // of this end, or of the other one if that has fewer
         std::byte* out = nullptr;
         std::byte* in = nullptr;
         std::vector<uint32_t> free;  // slots of `out`

@@ -116,7 +116,7 @@ bool RdmaEndpoint::send(int pair, MessageKind kind, const FrameHeader& header,
 }
 
 bool RdmaEndpoint::has_sent(int error) {
-    if (error != 0) return fail(cable_->not_taken(error)), false;
+    if (error != 0) return fail_message(cable_->not_taken(error)), false;
     if (peer_sleeps_) {
         peer_sleeps_ = false;
         say(Words{Word::bell, attempt_});
@@ -187,7 +187,7 @@ int RdmaEndpoint::poll(Sink& sink, int most) {
 }
 
 [[gnu::noinline]] int RdmaEndpoint::fail_poll() {
-    fail(std::exchange(poll_why_, {}));
+    fail_message(std::exchange(poll_why_, {}));
     return handed_;
 }
 
@@ -208,7 +208,13 @@ void RdmaEndpoint::message(int pair, const MessageHead& head, ConstBytes payload
     }
     // The leader sends frames only when it is through: its `go` may come later.
     if (state_ == State::answering) come_up();
-    if (head.kind == MessageKind::credit || state_ != State::up) return;
+    Assembly& assembly = assembly_[which];
+    if (head.kind == MessageKind::credit) {
+        // A frame that waited for room goes on behind it.
+        if (head.sequence == assembly.next) assembly.next += frames_of(cable_->stride(pair));
+        return;
+    }
+    if (state_ != State::up) return;
     if (head.total > frame_most_) return fail({"the peer sent too long a frame"});
     // Before the first frame.
     if (tell_up_) {
@@ -217,7 +223,6 @@ void RdmaEndpoint::message(int pair, const MessageHead& head, ConstBytes payload
         sink_->up(peer);
         if (stopped_) return;
     }
-    Assembly& assembly = assembly_[which];
     if (head.length == head.total) {
         assembly.bytes.clear();
         if (!bring(head, payload)) return;

@@ -104,6 +104,7 @@ private:
     void drop_cable();
     void leave(const Error& error, const std::string& text);
     void fail(const Reason& why);
+    void fail_message(const Reason& why);
     void note(const Reason& why);
     void come_up();
     bool send_probes();

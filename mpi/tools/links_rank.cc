@@ -19,6 +19,7 @@
 #include <cstring>
 #include <fstream>
 #include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include <net/if.h>
@@ -339,6 +340,9 @@ void measure(Pairs& pairs, int rank, int from, int to) {
 int links_rank(bool look) {
     constexpr double kLook = 0.5;  // seconds; nobody measures yet
     std::string busy = look ? why_busy(QuietWatch::look(kLook)) : "";
+    // Before the library opens the devices: one process may hang that does so twice
+    // (btl/rdma/verbs.h).
+    nlohmann::json devices = devices_here();
     Mpi mpi;
     if (!mpi.open("pomona links")) return 1;
     int rank = 0, size = 0, length = 0;
@@ -351,7 +355,7 @@ int links_rank(bool look) {
                 {"name", name},
                 {"busy", busy},
                 {"interfaces", interfaces_here()},
-                {"devices", devices_here()}});
+                {"devices", std::move(devices)}});
     Pairs pairs(mpi, rank);
     Orders orders;
     print_line({{"links_reached", rank}, {"not", pairs.not_reached(size)}});

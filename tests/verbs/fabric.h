@@ -18,6 +18,9 @@
 //   stall M D on|off         what it sends stays where it is
 //   drop M D N               of each 1000 messages that it sends; likewise duplicate, reorder, corrupt
 //   message_most M D BYTES   longer ones never arrive, and nobody is told
+//   too_long M D failed|lost what becomes of these: they end with an error, and their queue pair with
+//                            them; lost: as above
+//   granted M D FRAMES       a queue pair has so many at the most, whatever was asked for
 //   latency M D NS           what it sends is there so much later at the earliest; 0: at once
 //   rate M D BYTES           it sends so many bytes in a microsecond at most; 0: as quickly as it can
 //   hold M D on|off          a send without a posted receive waits (as credits in Apple's hardware do)
@@ -57,7 +60,8 @@ struct DeviceState {
     int32_t other;  // the device at the cable's other end
     int32_t cable;
     int32_t end;
-    std::atomic<uint32_t> port_up, lost, regions, stall, hold, reliable;
+    std::atomic<uint32_t> port_up, lost, regions, stall, hold, reliable, too_long_fails;
+    std::atomic<uint32_t> granted;  // frames of a queue pair
     std::atomic<Gids> gids;
     std::atomic<uint32_t> drop, duplicate, reorder, corrupt;  // of 1000
     std::atomic<uint64_t> message_most;

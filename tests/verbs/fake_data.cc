@@ -160,6 +160,11 @@ int post_send(Qp* handle, SendWr* wr, SendWr** bad) {
             fail(pair);
             return 0;
         }
+        if (sge.length > context.device->message_most && context.device->too_long_fails) {
+            complete(handle->send_cq, pair, wr->wr_id, kLocalLength, kSent, 0);
+            fail(pair);
+            return 0;
+        }
         Leaving sent;
         sent.wr_id = wr->wr_id;
         sent.data = reinterpret_cast<const std::byte*>(sge.addr);

@@ -185,6 +185,9 @@ static verbs::Qp* create_pair(verbs::Pd* pd, QpInitAttr* asked) {
     slot.posted = slot.taken = 0;
     slot.head[made->generation & 1] = slot.tail[made->generation & 1] = 0;
     made->cap = cap;
+    uint32_t granted = context.device->granted;
+    made->cap.max_send_wr = std::min(cap.max_send_wr, granted);
+    made->cap.max_recv_wr = std::min(cap.max_recv_wr, granted);
     made->handle.context = pd->context;
     made->handle.pd = pd;
     made->handle.send_cq = asked->send_cq;

@@ -48,7 +48,8 @@ struct FakeWorld {
         for (const char* each :
              {"drop * * 0", "duplicate * * 0", "reorder * * 0", "corrupt * * 0", "stall * * off",
               "hold * * off", "reliable * * off", "gids * * on", "regions * * on", "find * *",
-              "port * * up", "latency * * 0", "rate * * 0", "message_most * * 16773120"})
+              "port * * up", "latency * * 0", "rate * * 0", "message_most * * 16773120",
+              "too_long * * lost", "granted * * 4095"})
             say(each);
     }
     std::string directory;

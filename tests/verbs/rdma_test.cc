@@ -202,6 +202,57 @@ TEST(Rdma, finds_the_longest_message_that_gets_through) {
     world.exchange(300);
 }
 
+// Goal: where a device ends what is too long for it with an error, shorter messages are tried as
+// well.
+TEST(Rdma, finds_the_longest_message_that_does_not_fail) {
+    for (const char* most : {"16384", "4096"}) {
+        fabric().calm();
+        Ranks world(2);
+        fabric().say("too_long * * failed");
+        fabric().say(std::string("message_most * * ") + most);
+        world.exchange(50);
+        ASSERT_TRUE(world.until([&] { return world.joined(0, 1); })) << most;
+        std::string text = world.ranks[0].rdma->describe(1).text;
+        if (most == std::string("4096")) EXPECT_EQ(text.find("messages of"), text.npos) << text;
+        else EXPECT_NE(text.find("messages of 16384"), text.npos) << text;
+        uint64_t before = world.by_rdma();
+        EXPECT_TRUE(world.until([&] {
+            world.exchange(50);
+            return world.by_rdma() > before + 100;
+        }));
+    }
+    fabric().calm();
+}
+
+// Goal: a queue pair with less room than was asked for is never given more; one without room for a
+// message is left out, and without a first one there is no path.
+TEST(Rdma, a_device_grants_less_than_was_asked_for) {
+    for (int frames : {60, 20, 8}) {
+        fabric().calm();
+        Ranks world(2);
+        fabric().say("granted 1 * " + std::to_string(frames));
+        world.exchange(50);
+        ASSERT_TRUE(world.until([&] { return world.joined(0, 1); })) << frames;
+        std::string text = world.ranks[0].rdma->describe(1).text;
+        EXPECT_EQ(text.find("messages of") != text.npos, frames >= 17) << frames << ": " << text;
+        uint64_t before = world.by_rdma();
+        EXPECT_TRUE(world.until([&] {
+            world.exchange(50);
+            return world.by_rdma() > before + 100;
+        })) << frames;
+    }
+    fabric().calm();
+    Ranks world(2);
+    fabric().say("granted 1 * 2");
+    EXPECT_TRUE(world.until([&] {
+        world.exchange(10);
+        return world.ranks[0].rdma->describe(1).text.find("too little room") != std::string::npos ||
+               world.ranks[1].rdma->describe(0).text.find("too little room") != std::string::npos;
+    }));
+    EXPECT_FALSE(world.joined(0, 1));
+    fabric().calm();
+}
+
 // Goal: a person is told what stands in the way of each device, and the mend.
 TEST(Rdma, devices_and_what_stands_in_their_way) {
     fabric().calm();
