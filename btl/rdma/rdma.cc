@@ -156,7 +156,7 @@ private:
     // The process ends: queue pairs, regions and domains go, in this order.
     [[gnu::noinline]] void drain(Sink& sink) {
         for (auto& [peer, each] : endpoints_) {
-            each->abandon({Code::peer_gone, "This process was asked to end (SIGTERM)", peer});
+            each->abandon({Code::peer_gone, "This process was asked to end by a signal", peer});
             each->look(now(), sink);
         }
         for (size_t i = 0; i < devices_->size(); ++i)
