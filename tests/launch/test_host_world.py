@@ -38,9 +38,7 @@ for sender, processor in enumerate(sorted(os.sched_getaffinity(0))[:2]):
     senders.append(os.fork())
     if senders[-1] == 0:
         os.sched_setaffinity(0, [processor])
-        end, number = time.monotonic() + 0.5, 0
-        while time.monotonic() < end:
-            number += 1
+        for number in range(1, 15001):
             s.send(struct.pack("<II", sender, number) + bytes(1392))
         os._exit(0)
 for each in senders:
@@ -68,7 +66,7 @@ class Order(host_world.HostCase):
         subprocess.run(self.world.inside("h1", sys.executable, "-c", SEND), check=True, timeout=60)
         out, _ = receiver.communicate(timeout=60)
         packets, late = map(int, out.split())
-        self.assertGreater(packets, 3000)
+        self.assertGreater(packets, 3000, "of 30000")  # a receiver without a core loses some
         self.assertEqual(late, 0, f"of {packets}")
 
     @unittest.skipUnless((os.cpu_count() or 1) > 1, "needs two processors")
