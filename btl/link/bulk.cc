@@ -106,10 +106,11 @@ bool Link::drain_bulk(Nanoseconds now) {
     };
     for (Path* path : own) drain(*path, sharing, SIZE_MAX);
     times = 1;
-    for (Path* path : order_)
-        if (order_.size() > own.size() && unbegun() >= kTrialFrom &&
-            std::find(own.begin(), own.end(), path) == own.end())
-            if (size_t most = trial_piece(*path, now)) drain(*path, {path}, most);
+    for (Path* path : order_) {
+        bool shares = std::find(own.begin(), own.end(), path) != own.end();
+        if (shares || unbegun() < kTrialFrom) continue;
+        if (size_t most = trial_piece(*path, now)) drain(*path, {path}, most);
+    }
     for (Path* path : help) {
         if (path->pace.rate != 0) drain(*path, sharing, SIZE_MAX);
         else if (path->pace.queued <= kPieceMin && unbegun() >= kHelpTrialFrom)

@@ -48,6 +48,7 @@ constexpr size_t kTriedMore = 2;
 constexpr unsigned kQuietPolls = 16;
 constexpr int kTries = 4;
 constexpr int kReadyMost = 64;
+// Who has had a long payload within this time is taken to exchange such: the next one comes too.
 constexpr Nanoseconds kLately = 2'000'000'000;
 constexpr int kLastFrames = 64;  // read in a turn from a connection that ends
 constexpr Nanoseconds kRetryPause = 20'000'000;
@@ -568,9 +569,9 @@ private:
     const Params& params_;
     Counters& counters_;
     TcpOptions options_;
-    Nanoseconds long_came_at_ = 0;
     tcp::Shared& shared_;
     RealClock clock_;
+    Nanoseconds long_came_at_ = 0;
     unsigned polls_ = 0, quiet_polls_ = 0;  // quiet: without a frame, in a row
     std::unordered_map<int, std::unique_ptr<TcpEndpoint>> endpoints_;  // by peer
     std::vector<TcpEndpoint*> attention_;  // with something to do though no bytes arrive

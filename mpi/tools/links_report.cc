@@ -118,8 +118,8 @@ std::string mend_of(const LinkReport& report, int from, int to) {
 // The same for two that are measured; "": nothing is wrong.
 std::string mend_of(const LinkReport& report, const PairMeasured& pair) {
     if (relayed(pair)) {
-        auto host = [&](int number) { return report.hosts.at(static_cast<size_t>(number)); };
-        if (may_share_network(host(pair.from), host(pair.to)))
+        if (may_share_network(report.hosts.at(static_cast<size_t>(pair.from)),
+                              report.hosts.at(static_cast<size_t>(pair.to))))
             return mend_of(report, pair.from, pair.to);
         return format(
             "{} and {} have no network in common, as the ends of a chain: a cable between them, or "
