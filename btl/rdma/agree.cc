@@ -12,6 +12,7 @@ namespace pomona::rdma {
 
 // The other process may be busy outside MPI: it answers late, and nothing else waits for it.
 static constexpr Nanoseconds kAnswerTime = 10'000'000'000;
+static constexpr Nanoseconds kAskEvery = 1'000'000'000;
 static constexpr Nanoseconds kProbeTime = 10'000'000'000;
 // Short messages got through, long ones did not within this.
 static constexpr Nanoseconds kLongTime = 1'000'000'000;
@@ -22,7 +23,6 @@ static constexpr Nanoseconds kRestFirst = 1'000'000'000;
 static constexpr Nanoseconds kRestMost = 30'000'000'000;
 static constexpr size_t kTriesMost = 16;
 static constexpr size_t kUnsaidMost = 16;
-static constexpr size_t kShorter = 16 << 10;
 
 static bool is_ipv4(const GidBytes& gid) { return gid[10] == 0xff && gid[11] == 0xff; }
 // Of a network that somebody has chosen. What systems take for themselves (169.254/16, RFC 3927)
@@ -31,21 +31,26 @@ static bool names_network(const GidBytes& gid) {
     return is_ipv4(gid) && !(gid[12] == 169 && gid[13] == 254);
 }
 
+// Is it open, with its port up, and has it an address?
+static bool address_of(Device& device, GidBytes& gid, Reason& why) {
+    verbs::PortAttr port;
+    return device.open(why) && device.port(port, why) && device.find_gid(port, gid) >= 0;
+}
+
 // By their IPv4 addresses those of one cable are known; else all are tried.
-void RdmaEndpoint::make_tries(const Published& there) {
+void RdmaEndpoint::make_tries() {
     tries_.clear();
+    joined_ = false;
     for (bool alike : {true, false})
         for (size_t own = 0; own < owner_.devices().size(); ++own)
-            for (size_t theirs = 0; theirs < there.devices.size(); ++theirs) {
+            for (size_t theirs = 0; theirs < theirs_.size(); ++theirs) {
                 GidBytes gid{};
-                verbs::PortAttr port;
                 Reason why;
-                Device& device = owner_.devices()[own];
-                bool known =
-                    device.open(why) && device.port(port, why) && device.find_gid(port, gid) >= 0;
-                const GidBytes& other = there.devices[theirs].gid;
+                bool known = address_of(owner_.devices()[own], gid, why);
+                const GidBytes& other = theirs_[theirs].gid;
                 bool same = known && is_ipv4(gid) &&
                             std::equal(gid.begin(), gid.begin() + 15, other.begin());
+                joined_ |= same && names_network(gid);
                 // A second path is not worth trying what the addresses speak against.
                 bool unlike = known && !same && names_network(gid) && names_network(other);
                 if (unlike && owner_.path() != 0) continue;
@@ -53,8 +58,8 @@ void RdmaEndpoint::make_tries(const Published& there) {
             }
 }
 
-Status RdmaEndpoint::dial(const Published& there) {
-    if (there.devices.empty()) return Error{Code::unsupported, messages::rdma_not_there, peer};
+// Only the leader asks, and offers.
+Status RdmaEndpoint::dial() {
     if (pairs_most_ == 0) return Error{Code::unsupported, messages::rdma_pairs_taken, peer};
     if (state_ != State::idle || tell_gone_ || tell_up_) return {};
     Nanoseconds now = owner_.now();
@@ -62,19 +67,53 @@ Status RdmaEndpoint::dial(const Published& there) {
     if (now < rest_until_)
         return alone ? Error{Code::refused, "There is no further cable to the other process", peer}
                      : Error{Code::timed_out, "RDMA has not worked with this process", peer};
-    if (!leads_) {
-        state_ = State::waiting;
-        return {};
+    state_ = leads_ ? State::asking : State::waiting;
+    if (leads_) {
+        theirs_.clear();
+        deadline_ = now + kAnswerTime;
+        ask(now);
     }
-    make_tries(there);
+    return {};
+}
+
+// Words are lost where a connection breaks.
+void RdmaEndpoint::ask(Nanoseconds now) {
+    asked_at_ = now;
+    say(Words{Word::ask, 0});
+}
+
+// Devices are opened when they are asked about: the two processes are joined then, and a driver
+// that does not answer keeps nobody waiting.
+void RdmaEndpoint::look_at_devices(Nanoseconds now) {
+    Words answer{Word::devices, 0};
+    bool opening = false;
+    for (size_t i = 0; i < owner_.devices().size(); ++i) {
+        Device& device = owner_.devices()[i];
+        GidBytes gid{};
+        Reason why;
+        if (!address_of(device, gid, why) && !device.is_opening() && !why.what.empty()) note(why);
+        opening |= device.is_opening();
+        answer.devices.push_back({device.name(), gid});
+    }
+    if (!opening && std::exchange(asked_, false)) say(std::move(answer));
+    if (state_ != State::asking) return;
+    if (theirs_.empty()) {
+        if (now - asked_at_ > kAskEvery) ask(now);
+        return;
+    }
+    if (opening) return;
+    if (owner_.path() != 0 && !owner_.devices().chosen(peer)) {
+        deadline_ = now + kAnswerTime;
+        return;
+    }
+    make_tries();
     if (tries_.empty()) {
         rest_until_ = now + kRestMost;
-        return Error{Code::refused, "There is no further cable to the other process", peer};
+        return give_up({Code::refused, "There is no further cable to the other process", peer});
     }
     next_ = good_try_ < tries_.size() ? good_try_ : 0;
     state_ = State::offered;
     begin_try();
-    return {};
 }
 
 void RdmaEndpoint::begin_try() {
@@ -107,7 +146,7 @@ void RdmaEndpoint::next_try(const Reason& why, bool shorter) {
     say(std::move(words));
     drop_cable();
     if (shorter && stride_ > kLimits.frame) {
-        stride_ = stride_ > kShorter ? kShorter : kLimits.frame;
+        stride_ = std::max(stride_ / 2 / kLimits.frame, size_t{1}) * kLimits.frame;
         LOG(info, btl, "Messages by RDMA to rank {} get through up to {} bytes at most", peer,
             stride_);
         return begin_try();
@@ -119,14 +158,23 @@ void RdmaEndpoint::next_try(const Reason& why, bool shorter) {
 
 // None has worked. After two rounds the pauses get long; a change at either end ends them.
 void RdmaEndpoint::give_up_round() {
-    drop_cable();
-    state_ = State::idle;
     good_try_ = 0;
     ++failures_;
-    if (!was_up_ && failures_ >= kRoundsMost)
+    if (failures_ >= kRoundsMost)
         rest_until_ =
             owner_.now() + std::min(kRestMost, kRestFirst << std::min(failures_ - kRoundsMost, 6));
-    why_gone_ = {Code::refused, "RDMA could not be agreed on", peer};
+    // Where there is a cable a person expects it to be used, and can do something about it.
+    bool first = owner_.path() == 0 && !owner_.devices().is_reached(peer, 0);
+    if (failures_ == kRoundsMost && first && (joined_ || was_up_))
+        LOG(warn, btl, messages::rdma_given_up, peer, reason_);
+    give_up({Code::refused, "RDMA could not be agreed on", peer});
+}
+
+void RdmaEndpoint::give_up(const Error& why) {
+    drop_cable();
+    owner_.devices().has_chosen(peer);
+    state_ = State::idle;
+    why_gone_ = why;
     tell_gone_ = true;
 }
 
@@ -168,6 +216,10 @@ void RdmaEndpoint::hear(const Words& words) {
         if (current && sleep_ == Sleep::told) sleep_ = Sleep::known;
         return;
     case Word::bell: sleep_ = Sleep::no; return owner_.woken();
+    case Word::ask: asked_ = true; return;
+    case Word::devices:
+        if (state_ == State::asking) theirs_ = words.devices;
+        return;
     }
 }
 
@@ -235,43 +287,60 @@ void RdmaEndpoint::accepted(const Words& words) {
     state_ = State::probing;
     Nanoseconds now = owner_.now();
     deadline_ = now + kProbeTime;
+    probed_at_ = now;
+    for (int pair = 0; pair < cable_->pairs(); ++pair) probes_[pair].owed = cable_->slots(pair);
     probe_again(now);
 }
 
 // ---- probes
 
-// Both ends send one by each queue pair: the leader until it has an answer, the follower as
-// answers.
+// Each end fills each queue pair, since some devices take one long message and stall at several.
+// The leader begins, and the follower answers when half of them have come. After that single ones
+// go: some may be lost.
+uint32_t RdmaEndpoint::probes_wanted(int pair) const { return (cable_->slots(pair) + 1) / 2; }
+
+bool RdmaEndpoint::probes_came(int pair) const { return probes_[pair].came >= probes_wanted(pair); }
+
+void RdmaEndpoint::probe_came(int pair) {
+    Probes& probes = probes_[pair];
+    uint32_t all = cable_->slots(pair);
+    ++probes.came;
+    if (leads_) return;
+    if (probes.came == probes_wanted(pair)) probes.owed = all;
+    else if (probes.came > all) ++probes.owed;
+}
+
 bool RdmaEndpoint::send_probes() {
-    for (int pair = 0; pair < cable_->pairs(); ++pair) {
-        bool asked = leads_ ? !probe_came_[pair] : std::exchange(probe_came_[pair], false);
-        if (!asked || !cable_->has_room(pair, true)) continue;
-        size_t length = room_in(cable_->stride(pair));
-        std::memset(cable_->payload_slot(pair), 0x5a, length);
-        Cable::Part part{length, length, 0, cable_->slot_checksum(pair, length)};
-        if (!send(pair, MessageKind::probe, {}, part)) return false;
-    }
+    for (int pair = 0; pair < cable_->pairs(); ++pair)
+        for (uint32_t& owed = probes_[pair].owed; owed > 0 && cable_->has_room(pair, false);
+             --owed) {
+            size_t length = room_in(cable_->stride(pair));
+            Cable::Part part{length, length, 0, cable_->slot_checksum(pair, length)};
+            if (!send(pair, MessageKind::probe, {}, part)) return false;
+        }
     return true;
 }
 
 void RdmaEndpoint::probe_again(Nanoseconds now) {
-    if (!leads_) {
-        send_probes();
-        return;
+    if (leads_) {
+        bool all = probes_came(0) && (cable_->pairs() == 1 || probes_came(1));
+        if (all) {
+            say(Words{Word::go, attempt_});
+            return come_up();
+        }
+        if (probes_came(0) && deadline_ > now + kLongTime) deadline_ = now + kLongTime;
+        if (now - probed_at_ > kProbeEvery) {
+            probed_at_ = now;
+            for (int pair = 0; pair < cable_->pairs(); ++pair)
+                if (!probes_came(pair)) probes_[pair].owed = std::max(probes_[pair].owed, 1U);
+        }
     }
-    bool all = probe_came_[0] && (cable_->pairs() == 1 || probe_came_[1]);
-    if (all) {
-        say(Words{Word::go, attempt_});
-        return come_up();
-    }
-    if (probe_came_[0] && deadline_ > now + kLongTime) deadline_ = now + kLongTime;
-    if (now - probed_at_ < kProbeEvery) return;
-    probed_at_ = now;
     send_probes();
 }
 
 void RdmaEndpoint::come_up() {
     state_ = State::up;
+    owner_.devices().has_chosen(peer);
     tell_up_ = true;
     failures_ = 0;
     rest_until_ = 0;
@@ -281,6 +350,7 @@ void RdmaEndpoint::come_up() {
     if (cable_->pairs() > 1) caps_.fragment_max = room_in(cable_->stride(1));
     else caps_.fragment_max = 8 * room_in(kLimits.frame);
     LOG(info, btl, "Rank {} is reached by {}", peer, describe().text);
+    tell_credit();  // that probes took
 }
 
 // ---- the end
@@ -325,7 +395,7 @@ void RdmaEndpoint::drop_cable() {
     blocked_since_ = blocked_pause_ = 0;
     resync_asked_ = false;
     for (Assembly& each : assembly_) each.bytes.clear();
-    for (bool& each : probe_came_) each = false;
+    for (Probes& each : probes_) each = {};
     meter_ = {};
     sleep_ = Sleep::no;
     peer_sleeps_ = false;

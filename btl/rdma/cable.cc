@@ -33,7 +33,7 @@ bool Cable::make(Device& device, const Options& options, Reason& why) {
     if (!device.open(why) || !device.port(port, why)) return false;
     device_ = &device;
     ++device.users;
-    cable_begins();
+    holds(*this);
     gid_index_ = device.find_gid(port, end_.gid);
     if (gid_index_ < 0) {
         why = {format(messages::rdma_no_address, device.name()),
@@ -216,17 +216,22 @@ bool Cable::post(QueuePair& pair, uint32_t slot, Reason& why) {
     return false;
 }
 
-void Cable::destroy() {
-    if (!device_) return;
+void Cable::give_back() {
     const Library& library = device_->library();
     for (QueuePair& pair : pairs_)
         if (pair.handle) library.destroy_qp(pair.handle);
-    pairs_.clear();
     if (queue_) library.destroy_cq(queue_);
+    memory_.give_back();
+}
+
+void Cable::destroy() {
+    if (!device_) return;
+    holds_nothing(*this);
+    if (!is_given_back()) give_back();
+    pairs_.clear();
     queue_ = nullptr;
     memory_.release();
     --device_->users;
-    cable_ends();
     device_ = nullptr;
     end_ = {};
 }
@@ -290,6 +295,7 @@ int Cable::send_slot(QueuePair& pair, std::byte* at, size_t length) {
     size_t least = pair.stride - kLimits.frame + 1;
     auto bytes = static_cast<uint32_t>(std::max(sizeof(MessageHead) + length, least));
     verbs::Sge sge{reinterpret_cast<uint64_t>(at), bytes, memory_.key()};
+    if (is_given_back()) return ESHUTDOWN;
     verbs::SendWr* bad = nullptr;
     request_.wr_id = pair.id | pair.free.back();
     request_.sg_list = &sge;
@@ -340,6 +346,7 @@ bool Cable::all_sent() const {
 }
 
 int Cable::poll(CableOwner& owner, int most, const bool& stopped, Reason& why) {
+    if (is_given_back()) return 0;
     // It was the last one: whoever waited for it has gone on before this.
     if (unposted_ != kNone && !post(pairs_[0], std::exchange(unposted_, kNone), why)) return -1;
     verbs::Wc done[kPollMost];

@@ -6,6 +6,7 @@
 // receive would be lost.
 #pragma once
 
+#include "btl/rdma/termination.h"
 #include "btl/rdma/wire.h"
 
 namespace pomona::rdma {
@@ -17,7 +18,7 @@ public:
     virtual void message(int pair, const MessageHead& head, ConstBytes payload) = 0;
 };
 
-class Cable {
+class Cable final : public Holder {
 public:
     Cable() = default;
     ~Cable() { destroy(); }
@@ -36,9 +37,12 @@ public:
     // After this messages can arrive.
     bool connect(const EndPlace& peer, Reason& why);
     void destroy();
+    void give_back() override;
 
     // -- out
     int pairs() const { return static_cast<int>(pairs_.size()); }
+    // Messages on their way at a time, at the most.
+    uint32_t slots(int pair) const { return pairs_[static_cast<size_t>(pair)].both_slots; }
     size_t stride(int pair) const { return pairs_[static_cast<size_t>(pair)].stride; }
     // Can one more message go? Some frames are kept for credit.
     bool has_room(int which, bool control) const {

@@ -16,6 +16,7 @@ std::shared_ptr<Devices> Devices::open(const Params& params, std::string& why) {
     auto out = std::make_shared<Devices>();
     for (std::string& name : device_names(*library, params.rdma_devices))
         out->devices_.push_back(std::make_unique<Device>(library, std::move(name)));
+    for (const auto& each : out->devices_) each->watched = true;
     if (!out->devices_.empty()) return out;
     why = format(messages::rdma_no_device, library->path,
                  params.rdma_devices.empty() ? "" : " of those in rdma_devices");
@@ -30,6 +31,12 @@ bool Devices::take(int peer, int path, size_t device) {
     });
     if (!used) taken_[{peer, path}] = device;
     return !used;
+}
+
+bool Devices::is_reached(int peer, int path) const {
+    return std::any_of(taken_.begin(), taken_.end(), [&](const auto& each) {
+        return each.first.first == peer && each.first.second != path;
+    });
 }
 
 }  // namespace pomona::rdma

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 
 namespace pomona::rdma {
 
@@ -24,10 +25,16 @@ public:
     // False when another path to this peer goes by it.
     bool take(int peer, int path, size_t device);
     void release(int peer, int path) { taken_.erase({peer, path}); }
+    // By another path than this one?
+    bool is_reached(int peer, int path) const;
+    // The first path to a peer chooses its device before the others do.
+    void has_chosen(int peer) { chosen_.insert(peer); }
+    bool chosen(int peer) const { return chosen_.count(peer) != 0; }
 
 private:
     std::vector<std::unique_ptr<Device>> devices_;
     std::map<std::pair<int, int>, size_t> taken_;  // by peer and path
+    std::set<int> chosen_;
 };
 
 }  // namespace pomona::rdma

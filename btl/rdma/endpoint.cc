@@ -155,7 +155,8 @@ Pace RdmaEndpoint::pace() {
 }
 
 void RdmaEndpoint::tell_credit() {
-    if (!cable_->owes_credit() || !cable_->has_room(0, true)) return;
+    // Before, the follower would take it for the leader's first message.
+    if (state_ != State::up || !cable_->owes_credit() || !cable_->has_room(0, true)) return;
     send(0, MessageKind::credit, {}, {});
 }
 
@@ -203,7 +204,7 @@ void RdmaEndpoint::message(int pair, const MessageHead& head, ConstBytes payload
         return sink_->arrive(peer, head.header, payload);
     }
     if (head.kind == MessageKind::probe) {
-        probe_came_[which] |= payload_is_sound(head, payload);
+        if (payload_is_sound(head, payload)) probe_came(pair);
         return;
     }
     // The leader sends frames only when it is through: its `go` may come later.
@@ -274,6 +275,7 @@ void RdmaEndpoint::look(Nanoseconds now, Sink& sink) {
         told_up_ = true;
         sink.up(peer);
     }
+    if (asked_ || state_ == State::asking) look_at_devices(now);
     if (state_ == State::probing || state_ == State::answering) probe_again(now);
     if (cable_ && !stopped_ && now - port_looked_ > kPortEvery) {
         port_looked_ = now;
@@ -295,11 +297,12 @@ void RdmaEndpoint::look(Nanoseconds now, Sink& sink) {
     } else {
         blocked_pause_ = 0;
     }
-    bool waits = state_ == State::offered || state_ == State::probing || state_ == State::answering;
+    bool waits = state_ >= State::asking && state_ < State::up;
     if (waits && !stopped_ && now > deadline_) {
         Reason why{leads_ ? "the other process did not answer in time"
                           : "the other process did not go on in time"};
-        if (leads_) next_try(why, state_ == State::probing && probe_came_[0]);
+        if (state_ == State::asking) note(why), give_up_round();
+        else if (leads_) next_try(why, state_ == State::probing && probes_came(0));
         else fail(why);
     }
 }

@@ -2,8 +2,9 @@
 //
 // Who has the lower rank leads:
 //
-//   leader       offered --accept--> probing --both probes came back--> up (says go)
-//   follower     (offer comes: says accept) answering --go, or a frame--> up
+//   leader       asking --devices--> offered --accept--> probing --both probes came back--> up (says go)
+//   follower     (ask comes: says devices when they are open)
+//                (offer comes: says accept) answering --go, or a frame--> up
 //
 // Each try has a number (attempt). A try that fails goes on with the next pair of devices, or with
 // a shorter stride where only long messages do not get through; then the path is given up for a
@@ -43,7 +44,7 @@ public:
 
 class RdmaEndpoint final : public Endpoint, public CableOwner {
 public:
-    enum class State { idle, waiting, offered, probing, answering, up };
+    enum class State { idle, waiting, asking, offered, probing, answering, up };
 
     // `pairs_most`: of queue pairs; 0: there is no path.
     RdmaEndpoint(EndpointOwner& owner, int peer, bool leads, size_t frame_most, int pairs_most);
@@ -63,7 +64,7 @@ public:
 
     // -- by the transport
     // connect(): tries again; false with the error when it is no use now.
-    Status dial(const Published& peer);
+    Status dial();
     void hear(const Words& words);
     int poll(Sink& sink, int most);
     // Looks at deadlines, and at the port.
@@ -75,7 +76,10 @@ public:
 
     const int peer;
     bool active = false;  // in the transport's list
-    bool has_work() const { return tell_gone_ || tell_up_ || !unsaid_.empty() || cable_; }
+    bool has_work() const {
+        return tell_gone_ || tell_up_ || !unsaid_.empty() || cable_ || asked_ ||
+               state_ == State::asking;
+    }
     bool hurries() const { return tell_gone_ || tell_up_ || stopped_; }
     bool is_up() const { return state_ == State::up; }
     // Without a path, though one was asked for.
@@ -91,10 +95,13 @@ private:
     struct Try {
         size_t own, theirs;
     };
-    void make_tries(const Published& peer);
+    void ask(Nanoseconds now);
+    void look_at_devices(Nanoseconds now);
+    void make_tries();
     void begin_try();
     void next_try(const Reason& why, bool shorter);
     void give_up_round();
+    void give_up(const Error& why);
     void offered(const Words& words);
     void accepted(const Words& words);
     void peer_falls_asleep(const Words& words);
@@ -107,6 +114,9 @@ private:
     void fail_message(const Reason& why);
     void note(const Reason& why);
     void come_up();
+    uint32_t probes_wanted(int pair) const;
+    bool probes_came(int pair) const;
+    void probe_came(int pair);
     bool send_probes();
     void probe_again(Nanoseconds now);
 
@@ -130,15 +140,22 @@ private:
     State state_ = State::idle;
     std::unique_ptr<Cable> cable_;
     uint32_t attempt_ = 0;
+    std::vector<KnownDevice> theirs_;  // the peer's devices, as it said last
+    bool asked_ = false;               // the peer wants to know of those here
     std::vector<Try> tries_;
+    bool joined_ = false;  // by their addresses a cable is there
     size_t next_ = 0;      // of these, the one that is tried
     size_t good_try_ = 0;  // the last that worked
     size_t stride_ = 0;    // that is tried; kept for the next time
     int failures_ = 0;     // of rounds through all, one after the other
     bool was_up_ = false;
-    Nanoseconds deadline_ = 0, probed_at_ = 0, rest_until_ = 0;
+    Nanoseconds deadline_ = 0, asked_at_ = 0, probed_at_ = 0, rest_until_ = 0;
     Nanoseconds port_looked_ = 0;
-    bool probe_came_[2] = {false, false};
+    // Of each queue pair: probes that came, and those that are to be sent.
+    struct Probes {
+        uint32_t came = 0, owed = 0;
+    };
+    Probes probes_[2];
     std::deque<Words> unsaid_;
     bool tell_gone_ = false, tell_up_ = false;
     bool told_up_ = false;  // the sink knows of this path

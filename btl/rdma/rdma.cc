@@ -30,6 +30,8 @@ constexpr Nanoseconds kNapPart = 32;  // of the time since the last frame
 constexpr Nanoseconds kTellAfter = 2'000'000;
 constexpr Nanoseconds kNapKnown = 250'000'000;
 
+constexpr std::byte kHasDevices{1};
+
 class RdmaTransport final : public Transport, public EndpointOwner {
 public:
     RdmaTransport(const Params& params, Counters& counters, RdmaOptions options,
@@ -44,24 +46,13 @@ public:
     }
 
     const char* name() const override { return "rdma"; }
-    std::vector<std::byte> address() const override {
-        Published out;
-        for (size_t i = 0; i < devices_->size(); ++i) {
-            Device* each = &(*devices_)[i];
-            GidBytes gid{};
-            Reason why;
-            verbs::PortAttr port;
-            if (each->open(why) && each->port(port, why)) each->find_gid(port, gid);
-            else if (path_ == 0) LOG(info, btl, "RDMA: {}", why.text());
-            out.devices.push_back({each->name(), gid});
-        }
-        return write_published(out);
-    }
+    // That there are devices is all: none is opened before both ends are joined by TCP.
+    std::vector<std::byte> address() const override { return {kHasDevices}; }
     Result<Endpoint*> connect(int peer, ConstBytes address) override {
-        auto there = parse_published(address);
-        if (!there) return Error{Code::malformed, "An RDMA address does not parse", peer};
+        if (address.size() != 1 || address[0] != kHasDevices)
+            return Error{Code::malformed, "An RDMA address does not parse", peer};
         RdmaEndpoint& made = endpoint_of(peer);
-        TRY(made.dial(*there));
+        TRY(made.dial());
         attend(made);
         return static_cast<Endpoint*>(&made);
     }

@@ -32,7 +32,7 @@ static DeviceSeen look_at(Device& device) {
     out.name = device.name();
     Reason why;
     verbs::PortAttr port;
-    bool opened = device.open(why), up = false;
+    bool opened = device.open_now(why), up = false;
     if (device.context()) {
         Reason of_port;
         up = device.port(port, of_port);

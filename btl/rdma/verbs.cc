@@ -1,15 +1,20 @@
 // btl/rdma/verbs.cc: see verbs.h.
 #include "btl/rdma/verbs.h"
 
+#include "btl/base/clock.h"
 #include "btl/base/format.h"
 #include "btl/base/messages.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <mutex>
 #include <sys/mman.h>
+#include <system_error>
+#include <thread>
 
 namespace pomona::rdma {
 
@@ -92,31 +97,93 @@ std::vector<std::string> device_names(const Library& library, const std::string&
     return out;
 }
 
+// Longer than a driver that works.
+static constexpr Nanoseconds kOpenMost = 10'000'000'000;
+
+// One call for each of a device's beginnings, which both may block in the driver.
+struct Device::Opening {
+    std::shared_ptr<Library> library;
+    std::string name;
+    Nanoseconds begun = RealClock().now();
+    verbs::Context* context = nullptr;  // there before, or what came of it
+    verbs::Pd* domain = nullptr;
+    int error = 0;  // of the call that failed
+    std::mutex mutex{};
+    bool done = false, unwanted = false;
+};
+
+void Device::run(const std::shared_ptr<Opening>& opening) {
+    const Library& library = *opening->library;
+    verbs::Context* context = opening->context;
+    verbs::Pd* domain = nullptr;
+    int number = 0;
+    verbs::Device** list = context ? nullptr : library.get_device_list(&number);
+    for (int i = 0; list && i < number && !context; ++i)
+        if (opening->name == library.get_device_name(list[i]))
+            context = library.open_device(list[i]);
+    int error = errno;
+    if (list) library.free_device_list(list);
+    if (context && !(domain = library.alloc_pd(context))) error = errno;
+    std::lock_guard guard(opening->mutex);
+    opening->context = context;
+    opening->domain = domain;
+    opening->error = error;
+    opening->done = true;
+    if (!opening->unwanted) return;
+    if (domain) library.dealloc_pd(domain);
+    if (context) library.close_device(context);
+}
+
 bool Device::open(Reason& why) {
     if (lost && users == 0) close();
     if (lost) return why = {format("{} is not there any more", name_)}, false;
-    if (!context_) {
-        int number = 0;
-        verbs::Device** list = library_->get_device_list(&number);
-        for (int i = 0; list && i < number; ++i)
-            if (name_ == library_->get_device_name(list[i])) {
-                context_ = library_->open_device(list[i]);
-                break;
-            }
-        int error = errno;
-        if (list) library_->free_device_list(list);
-        if (!context_)
-            return why = {format(messages::rdma_device_closed, name_),
-                          "is RDMA enabled (rdma_ctl enable, in macOS Recovery)?", error},
-                   false;
+    if (context_ && domain_) return true;
+    if (std::shared_ptr<Opening> opening = opening_) {
+        std::lock_guard guard(opening->mutex);
+        if (opening->done) return take(*opening, why);
+    } else {
+        opening_ = std::make_shared<Opening>();
+        opening_->library = library_;
+        opening_->name = name_;
+        opening_->context = context_;
+        try {
+            std::thread(run, opening_).detach();
+        } catch (const std::system_error&) { run(opening_); }
     }
-    if (!domain_) domain_ = library_->alloc_pd(context_);
+    if (is_opening()) why = {format("{} is being opened", name_)};
+    else
+        why = {format(messages::rdma_driver_hangs, name_, kOpenMost / 1'000'000'000),
+               "restart the machine"};
+    return false;
+}
+
+// With its mutex held: it is done.
+bool Device::take(Opening& opening, Reason& why) {
+    context_ = opening.context;
+    domain_ = opening.domain;
+    int error = opening.error;
+    opening_.reset();
+    if (context_ && watched) holds_nothing(*this), holds(*this);
     if (domain_) return true;
-    int error = errno;
+    if (!context_)
+        return why = {format(messages::rdma_device_closed, name_),
+                      "is RDMA enabled (rdma_ctl enable, in macOS Recovery)?", error},
+               false;
     verbs::PortAttr attr;
     if (port(attr, why))
         why = {format(messages::rdma_no_domain, name_), "restart the machine", error};
     return false;
+}
+
+bool Device::is_opening() const {
+    return opening_ && RealClock().now() - opening_->begun < kOpenMost;
+}
+
+bool Device::open_now(Reason& why) {
+    bool opened = open(why);
+    for (; !opened && is_opening(); opened = open(why))
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return opened;
 }
 
 bool Device::port(verbs::PortAttr& out, Reason& why) {
@@ -152,11 +219,21 @@ int Device::find_gid(const verbs::PortAttr& port, GidBytes& out) const {
 }
 
 void Device::close() {
-    if (domain_) library_->dealloc_pd(domain_);
-    if (context_) library_->close_device(context_);
+    if (std::shared_ptr<Opening> opening = std::move(opening_)) {
+        std::lock_guard guard(opening->mutex);
+        opening->unwanted = !opening->done;
+        if (opening->done) context_ = opening->context, domain_ = opening->domain;
+    }
+    if (watched) holds_nothing(*this);
+    if (!is_given_back()) give_back();
     domain_ = nullptr;
     context_ = nullptr;
     lost = false;
+}
+
+void Device::give_back() {
+    if (domain_) library_->dealloc_pd(domain_);
+    if (context_) library_->close_device(context_);
 }
 
 static size_t rounded(size_t length) { return (length + kLimits.page - 1) & ~(kLimits.page - 1); }
@@ -190,11 +267,16 @@ bool Region::make(Device& device, size_t length, Reason& why) {
 }
 
 void Region::release() {
-    if (handle_) library_->dereg_mr(handle_);
+    if (is_given_back()) return;
+    give_back();
     if (mapped_) munmap(mapped_, mapped_length_);
-    handle_ = nullptr;
     mapped_ = nullptr;
     data_ = nullptr;
+}
+
+void Region::give_back() {
+    if (handle_) library_->dereg_mr(handle_);
+    handle_ = nullptr;
 }
 
 }  // namespace pomona::rdma

@@ -6,6 +6,7 @@
 
 #include "btl/base/result.h"
 #include "btl/rdma/limits.h"
+#include "btl/rdma/termination.h"
 #include "btl/rdma/verbs_abi.h"
 
 #include <array>
@@ -86,7 +87,7 @@ struct Reason {
     std::string text() const;
 };
 
-class Device {
+class Device final : public Holder {
 public:
     Device(std::shared_ptr<Library> library, std::string name)
         : library_(std::move(library)), name_(std::move(name)) {}
@@ -98,8 +99,12 @@ public:
     const Library& library() const { return *library_; }
     verbs::Context* context() const { return context_; }
     verbs::Pd* domain() const { return domain_; }
-    // Opens it if it is not; false with the reason where it cannot be used now.
+    // Begins to open it if it is not open, on a thread: a driver may take long, or for ever. False
+    // with the reason while it cannot be used; is_opening(): it may be soon.
     bool open(Reason& why);
+    bool is_opening() const;
+    // The same, and waits for it, for so long at the most as a driver is given.
+    bool open_now(Reason& why);
     // The port as it is now; false where it is not active, or the device has gone.
     bool port(verbs::PortAttr& out, Reason& why);
     // False when this entry of its table is empty.
@@ -109,11 +114,18 @@ public:
     int find_gid(const verbs::PortAttr& port, GidBytes& out) const;
     // It is to be opened anew the next time. What was made of it has to be destroyed before.
     void close();
-    int users = 0;  // queue pairs' owners
+    void give_back() override;
+    bool watched = false;  // it is given back when the process is asked to end
+    int users = 0;         // queue pairs' owners
     bool lost = false;
 
 private:
+    struct Opening;
+    static void run(const std::shared_ptr<Opening>& opening);
+    bool take(Opening& opening, Reason& why);
+
     std::shared_ptr<Library> library_;
+    std::shared_ptr<Opening> opening_;  // what the thread is at
     std::string name_;
     verbs::Context* context_ = nullptr;
     verbs::Pd* domain_ = nullptr;
@@ -131,6 +143,7 @@ public:
     Region& operator=(const Region&) = delete;
     bool make(Device& device, size_t length, Reason& why);
     void release();
+    void give_back();  // to the device
     std::byte* data() const { return data_; }
     uint32_t key() const { return handle_->lkey; }
 

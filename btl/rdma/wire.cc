@@ -66,6 +66,14 @@ std::vector<std::byte> Words::pack() const {
         out.put_text(std::string_view(text).substr(0, kTextMost));
     if (has_frames(word))
         for (uint64_t each : frames) out.put(each);
+    if (word == Word::devices) {
+        size_t number = std::min(devices.size(), kDevicesMost);
+        out.put(static_cast<uint8_t>(number));
+        for (size_t i = 0; i < number; ++i) {
+            out.put_text(std::string_view(devices[i].name).substr(0, kNameMost));
+            put_gid(out, devices[i].gid);
+        }
+    }
     return out.bytes();
 }
 
@@ -86,7 +94,7 @@ std::optional<Words> parse_words(ConstBytes bytes) {
     out.word = in.get<Word>();
     out.path = in.get<uint8_t>();
     out.attempt = in.get<uint32_t>();
-    if (out.word < Word::offer || out.word > Word::bell) return std::nullopt;
+    if (out.word < Word::offer || out.word > Word::devices) return std::nullopt;
     if (out.word == Word::offer) out.device = in.get<uint8_t>();
     if (out.word == Word::offer || out.word == Word::accept) {
         out.end.device = in.get_text(kNameMost);
@@ -109,30 +117,15 @@ std::optional<Words> parse_words(ConstBytes bytes) {
     if (out.word == Word::refuse || out.word == Word::gone) out.text = in.get_text(kTextMost);
     if (has_frames(out.word))
         for (uint64_t& each : out.frames) each = in.get<uint64_t>();
-    if (in.failed() || in.left() != 0) return std::nullopt;
-    return out;
-}
-
-std::vector<std::byte> write_published(const Published& published) {
-    Writer out;
-    out.put(static_cast<uint8_t>(std::min(published.devices.size(), kDevicesMost)));
-    for (size_t i = 0; i < published.devices.size() && i < kDevicesMost; ++i) {
-        out.put_text(std::string_view(published.devices[i].name).substr(0, kNameMost));
-        put_gid(out, published.devices[i].gid);
-    }
-    return out.bytes();
-}
-
-std::optional<Published> parse_published(ConstBytes bytes) {
-    Reader in(bytes);
-    Published out;
-    auto number = in.get<uint8_t>();
-    if (number > kDevicesMost) return std::nullopt;
-    for (int i = 0; i < number && !in.failed(); ++i) {
-        Published::Known each;
-        each.name = in.get_text(kNameMost);
-        get_gid(in, each.gid);
-        out.devices.push_back(std::move(each));
+    if (out.word == Word::devices) {
+        auto number = in.get<uint8_t>();
+        if (number > kDevicesMost) return std::nullopt;
+        for (int i = 0; i < number && !in.failed(); ++i) {
+            KnownDevice each;
+            each.name = in.get_text(kNameMost);
+            get_gid(in, each.gid);
+            out.devices.push_back(std::move(each));
+        }
     }
     if (in.failed() || in.left() != 0) return std::nullopt;
     return out;

@@ -8,6 +8,8 @@
 //
 // Words travel by the link's other paths (transport.h, rule 14): u8 kind, u8 which path of those by
 // RDMA, u32 attempt, and
+//   ask     nothing (attempt 0): which devices are there?
+//   devices u8 number of them (attempt 0), for each sized text name, 16 bytes GID, or zeros
 //   offer   u8 which of the peer's devices; then an End
 //   accept  an End
 //   refuse  text: why
@@ -76,7 +78,9 @@ enum class Word : uint8_t {
     again,
     asleep,
     knows,
-    bell
+    bell,
+    ask,
+    devices
 };
 
 struct PairPlace {
@@ -93,6 +97,12 @@ struct EndPlace {
     std::vector<PairPlace> pairs;
 };
 
+// A device that is there; without an address yet: zeros.
+struct KnownDevice {
+    std::string name;
+    GidBytes gid{};
+};
+
 struct Words {
     Word word = Word::gone;
     uint32_t attempt = 0;
@@ -101,20 +111,10 @@ struct Words {
     std::string text{};    // refuse, gone
     uint64_t frames[2]{};  // resync, credit, asleep
     uint8_t path = 0;
+    std::vector<KnownDevice> devices{};  // devices
 
     std::vector<std::byte> pack() const;
 };
 std::optional<Words> parse_words(ConstBytes bytes);
-
-// What is published: which devices there are, and their addresses as far as they are known yet.
-struct Published {
-    struct Known {
-        std::string name;
-        GidBytes gid{};
-    };
-    std::vector<Known> devices;
-};
-std::vector<std::byte> write_published(const Published& published);
-std::optional<Published> parse_published(ConstBytes bytes);
 
 }  // namespace pomona::rdma

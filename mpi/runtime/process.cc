@@ -9,6 +9,7 @@
 #include "btl/base/messages.h"
 #include "btl/link/link.h"
 #include "btl/rdma/rdma.h"
+#include "btl/rdma/termination.h"
 #include "btl/self.h"
 #include "btl/shm/shm.h"
 #include "btl/tcp/tcp.h"
@@ -587,6 +588,7 @@ static void flush_streams() {
 
 void Process::abort(int code, const std::string& message) {
     flush_streams();
+    rdma::give_all_back();
     if (wireup) wireup->abort(code, message);
     _exit(code == 0 ? 1 : code & 0xff ? code & 0xff : 1);
 }

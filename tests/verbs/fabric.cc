@@ -23,7 +23,7 @@ static int add_device(Fabric& fabric, int machine, const std::string& name, int 
     made.port_up = made.regions = 1;
     made.gids = Gids::usual;
     made.message_most = pomona::rdma::kLimits.message_most;
-    made.granted = pomona::rdma::kLimits.frames_most;
+    made.granted = made.deep = pomona::rdma::kLimits.frames_most;
     return fabric.devices++;
 }
 
@@ -95,12 +95,14 @@ static bool apply(Fabric& fabric, DeviceState& device, const std::string& what,
     if (what == "stall") return device.stall = on, true;
     if (what == "reliable") return device.reliable = on, true;
     if (what == "too_long") return device.too_long_fails = value == "failed", true;
+    if (what == "hang") return device.hang = on, true;
     if (what == "hold") return device.hold = on, true;
     uint64_t number = std::strtoull(value.c_str(), nullptr, 0);
     auto part = static_cast<uint32_t>(number);
     if (what == "latency") return device.latency = number, true;
     if (what == "rate") return device.rate = number, true;
     if (what == "message_most") return device.message_most = number, true;
+    if (what == "deep") return device.deep = part, true;
     if (what == "granted") return device.granted = part, true;
     if (what == "drop") return device.drop = part, true;
     if (what == "duplicate") return device.duplicate = part, true;

@@ -20,6 +20,9 @@
 //   message_most M D BYTES   longer ones never arrive, and nobody is told
 //   too_long M D failed|lost what becomes of these: they end with an error, and their queue pair with
 //                            them; lost: as above
+//   deep M D N              a queue pair with more than so many long messages on their way sends no
+//                           more
+//   hang M D on|off         opening it does not return
 //   granted M D FRAMES       a queue pair has so many at the most, whatever was asked for
 //   latency M D NS           what it sends is there so much later at the earliest; 0: at once
 //   rate M D BYTES           it sends so many bytes in a microsecond at most; 0: as quickly as it can
@@ -46,9 +49,10 @@ struct QueuePairSlot {
     std::atomic<int32_t> owner;        // process; 0: free
     std::atomic<uint32_t> generation;  // of its users; a part of its number
     std::atomic<uint32_t> state;
-    std::atomic<uint32_t> peer;                 // number of the one that it is connected to
-    alignas(128) std::atomic<uint64_t> posted;  // receives, ever
-    alignas(128) std::atomic<uint64_t> taken;   // of these, by messages on their way or arrived
+    std::atomic<uint32_t> peer;                   // number of the one that it is connected to
+    std::atomic<uint64_t> long_begun, long_read;  // messages of more than one frame
+    alignas(128) std::atomic<uint64_t> posted;    // receives, ever
+    alignas(128) std::atomic<uint64_t> taken;     // of these, by messages on their way or arrived
     alignas(
         128) std::atomic<uint64_t> head[2];  // bytes written to its ring, by generation's parity
     alignas(128) std::atomic<uint64_t> tail[2];  // bytes read
@@ -60,8 +64,9 @@ struct DeviceState {
     int32_t other;  // the device at the cable's other end
     int32_t cable;
     int32_t end;
-    std::atomic<uint32_t> port_up, lost, regions, stall, hold, reliable, too_long_fails;
+    std::atomic<uint32_t> port_up, lost, regions, stall, hold, reliable, too_long_fails, hang;
     std::atomic<uint32_t> granted;  // frames of a queue pair
+    std::atomic<uint32_t> deep;     // long messages of one
     std::atomic<Gids> gids;
     std::atomic<uint32_t> drop, duplicate, reorder, corrupt;  // of 1000
     std::atomic<uint64_t> message_most;

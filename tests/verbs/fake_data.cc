@@ -218,7 +218,11 @@ static bool move_first(QueuePair& pair) {
         ring_of(pair.peer_wires, static_cast<int>(&peer - pair.peer_device->queue_pairs),
                 pair.peer_generation);
     uint64_t head = peer.head[side].load(std::memory_order_relaxed);
+    if (pair.stuck) return false;
+    bool is_long = frames_of(first.length) > 1;
     if (!first.begun) {
+        pair.stuck = is_long && peer.long_begun - peer.long_read >= device.deep;
+        if (pair.stuck) return false;
         if (peer.taken.load(std::memory_order_relaxed) >=
             peer.posted.load(std::memory_order_acquire)) {
             if (device.hold) return false;
@@ -231,6 +235,7 @@ static bool move_first(QueuePair& pair) {
         std::memcpy(ring + head % kRing, &begin, sizeof begin);
         head += sizeof begin;
         peer.taken.fetch_add(1, std::memory_order_relaxed);
+        if (is_long) peer.long_begun.fetch_add(1, std::memory_order_relaxed);
         peer.head[side].store(head, std::memory_order_release);
         first.begun = true;
     }
@@ -300,6 +305,7 @@ static bool receive_some(QueuePair& pair) {
     slot.tail[side].store((tail + 15) & ~uint64_t{15}, std::memory_order_release);
     if (pair.due != 0 && clock_now() < pair.due) return false;
     pair.receiving = false;
+    if (frames_of(pair.length) > 1) slot.long_read.fetch_add(1, std::memory_order_relaxed);
     Posted done = pair.posted.front();
     pair.posted.pop_front();
     pair.receive_frames -= frames_of(done.length);

@@ -28,6 +28,7 @@ Fabric* fabric = nullptr;
 std::string directory;
 static std::mutex global;
 static std::vector<std::unique_ptr<ListedDevice>> listed;  // handles stay valid
+static std::atomic<int> open_devices{0};
 static std::byte* wires[kDevicesMost];
 
 std::byte* map_wires(int device) {
@@ -97,9 +98,11 @@ static verbs::Context* open_device(Device* handle) {
     int number = reinterpret_cast<ListedDevice*>(handle)->number;
     DeviceState& device = fabric->device[number];
     if (device.lost) return errno = ENODEV, nullptr;
+    while (device.hang) usleep(1000);
     std::byte* own = map_wires(number);
     if (!own) return nullptr;
     auto* made = new Context;
+    ++open_devices;
     made->device = &device;
     made->number = number;
     made->wires = own;
@@ -182,7 +185,7 @@ static verbs::Qp* create_pair(verbs::Pd* pd, QpInitAttr* asked) {
     slot.state = kReset;
     slot.peer = 0;
     made->generation = slot.generation.fetch_add(1) + 1;
-    slot.posted = slot.taken = 0;
+    slot.posted = slot.taken = slot.long_begun = slot.long_read = 0;
     slot.head[made->generation & 1] = slot.tail[made->generation & 1] = 0;
     made->cap = cap;
     uint32_t granted = context.device->granted;
@@ -287,6 +290,7 @@ EXPORT void ibv_free_device_list(verbs::Device** list) { std::free(list); }
 EXPORT const char* ibv_get_device_name(verbs::Device* device) { return device->name; }
 EXPORT verbs::Context* ibv_open_device(verbs::Device* device) { return fake::open_device(device); }
 EXPORT int ibv_close_device(verbs::Context* context) {
+    --fake::open_devices;
     delete &fake::context_of(context);
     return 0;
 }
@@ -350,6 +354,7 @@ EXPORT int fake_held_by(pid_t process) {
     }
     return held;
 }
+EXPORT int fake_open_devices() { return fake::open_devices; }
 template <class Count> static uint64_t sum_of(Count fake::DeviceState::*count) {
     if (!fake::open_once()) return 0;
     uint64_t sum = 0;

@@ -102,6 +102,7 @@ struct QueuePair {
     size_t length = 0, received = 0;
     int64_t due = 0;
     bool fits = false;
+    bool stuck = false;  // it had too many long messages
     // The other end.
     QueuePairSlot* peer = nullptr;
     uint32_t peer_generation = 0;

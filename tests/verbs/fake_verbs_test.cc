@@ -24,7 +24,7 @@ struct End {
     explicit End(const std::shared_ptr<Library>& library, const std::string& name)
         : device(library, name) {
         Reason why;
-        EXPECT_TRUE(device.open(why)) << why.text();
+        EXPECT_TRUE(device.open_now(why)) << why.text();
         EXPECT_TRUE(memory.make(device, 1 << 20, why)) << why.text();
         queue = library->create_cq(device.context(), 256, nullptr, nullptr, 0);
     }

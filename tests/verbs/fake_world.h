@@ -33,6 +33,11 @@ struct FakeWorld {
         void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
         return reinterpret_cast<int (*)(pid_t)>(dlsym(library, "fake_held_by"))(process);
     }
+    // Of all devices, by this process: those that it has open.
+    int open_devices() {
+        void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
+        return reinterpret_cast<int (*)()>(dlsym(library, "fake_open_devices"))();
+    }
     // That all devices have sent.
     uint64_t messages() {
         void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
@@ -49,7 +54,7 @@ struct FakeWorld {
              {"drop * * 0", "duplicate * * 0", "reorder * * 0", "corrupt * * 0", "stall * * off",
               "hold * * off", "reliable * * off", "gids * * on", "regions * * on", "find * *",
               "port * * up", "latency * * 0", "rate * * 0", "message_most * * 16773120",
-              "too_long * * lost", "granted * * 4095"})
+              "too_long * * lost", "granted * * 4095", "deep * * 4095", "hang * * off"})
             say(each);
     }
     std::string directory;

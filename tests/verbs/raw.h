@@ -32,7 +32,7 @@ struct Half {
     Half(const std::string& name, size_t bytes, size_t memory_used, int out, int in)
         : device(open_library(), name), bytes(bytes), out(out), in(in) {
         Reason why;
-        if (!device.open(why) || !memory.make(device, kMemory, why)) stop(why.text());
+        if (!device.open_now(why) || !memory.make(device, kMemory, why)) stop(why.text());
         const Library& library = device.library();
         queue = library.create_cq(device.context(), 4 * kSlots, nullptr, nullptr, 0);
         verbs::QpInitAttr asked{};
