@@ -3,6 +3,7 @@
 #include "btl/base/messages.h"
 #include "btl/base/log.h"
 #include "btl/rdma/endpoint.h"
+#include "btl/rdma/neighbour.h"
 
 #include <algorithm>
 #include <cstring>
@@ -24,7 +25,6 @@ static constexpr Nanoseconds kRestMost = 30'000'000'000;
 static constexpr size_t kTriesMost = 16;
 static constexpr size_t kUnsaidMost = 16;
 
-static bool is_ipv4(const GidBytes& gid) { return gid[10] == 0xff && gid[11] == 0xff; }
 // Of a network that somebody has chosen. What systems take for themselves (169.254/16, RFC 3927)
 // says nothing of the cable.
 static bool names_network(const GidBytes& gid) {
@@ -132,6 +132,7 @@ void RdmaEndpoint::begin_try() {
         }
         state_ = State::offered;
         deadline_ = owner_.now() + kAnswerTime;
+        look_for_neighbour(cable_->end().device, theirs_[now.theirs].gid);
         Words words{Word::offer, attempt_};
         words.device = static_cast<uint8_t>(now.theirs);
         words.end = cable_->end();
@@ -263,6 +264,7 @@ void RdmaEndpoint::offered(const Words& words) {
         why = {format("another path goes by {}", devices[words.device].name())};
     } else {
         cable_ = std::make_unique<Cable>();
+        look_for_neighbour(devices[words.device].name(), words.end.gid);
         Cable::Options options{attempt_, stride, owner_.checks(), words.end.type};
         made = cable_->make(devices[words.device], options, why) && cable_->connect(words.end, why);
     }

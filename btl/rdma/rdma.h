@@ -8,8 +8,9 @@
 //
 // Files: verbs_abi.h, verbs.* the library and its devices; limits.h what Macs allow; wire.*
 // messages and words; cable.* queue pairs, memory, credit; endpoint.*, agree.cc one path;
-// devices.*, rdma.cc all of a process; plan.* who gets queue pairs; survey.* what people are told
-// of devices; termination.* what is given back before a process ends.
+// devices.*, rdma.cc all of a process; neighbour.* who is at a cable's other end; plan.* who gets
+// queue pairs; survey.* what people are told of devices; termination.* what is given back before a
+// process ends.
 #pragma once
 
 #include "btl/base/counters.h"

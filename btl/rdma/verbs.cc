@@ -74,10 +74,13 @@ std::shared_ptr<Library> Library::open(std::string& why) {
     return all ? out : nullptr;
 }
 
-std::string text_of_gid(const GidBytes& gid) {
+bool is_ipv4(const GidBytes& gid) {
     static constexpr uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    if (std::memcmp(gid.data(), kMapped, sizeof kMapped) == 0)
-        return format("{}.{}.{}.{}", gid[12], gid[13], gid[14], gid[15]);
+    return std::memcmp(gid.data(), kMapped, sizeof kMapped) == 0;
+}
+
+std::string text_of_gid(const GidBytes& gid) {
+    if (is_ipv4(gid)) return format("{}.{}.{}.{}", gid[12], gid[13], gid[14], gid[15]);
     std::string out;
     for (size_t i = 0; i < gid.size(); i += 2)
         out += format("{}{:x}", i == 0 ? "" : ":", gid[i] << 8 | gid[i + 1]);
@@ -209,7 +212,7 @@ int Device::find_gid(const verbs::PortAttr& port, GidBytes& out) const {
     for (int i = 0; i < port.gid_tbl_len && i < 256; ++i) {
         GidBytes here;
         if (!gid(i, here)) continue;
-        bool mapped = here[10] == 0xff && here[11] == 0xff && here[0] == 0;
+        bool mapped = is_ipv4(here);
         if (found >= 0 && !mapped) continue;
         found = i;
         out = here;

@@ -19,6 +19,7 @@ namespace pomona::rdma {
 
 using GidBytes = std::array<uint8_t, 16>;
 std::string text_of_gid(const GidBytes& gid);
+bool is_ipv4(const GidBytes& gid);  // an IPv4 address in the form of an IPv6 one
 
 // The functions that are symbols; those for messages are reached through Context::ops.
 struct Library {

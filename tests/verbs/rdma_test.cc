@@ -3,6 +3,7 @@
 // under way to TCP and, when it is over, back; the limits of devices are kept. Method: ranks in one
 // process (rdma_world.h); numbered payloads of random lengths, which the sinks check.
 #include "btl/rdma/crc32c.h"
+#include "btl/rdma/neighbour.h"
 #include "btl/rdma/plan.h"
 #include "btl/rdma/survey.h"
 #include "btl/rdma/wire.h"
@@ -12,6 +13,8 @@
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <thread>
 
 namespace pomona {
@@ -538,6 +541,31 @@ TEST(Rdma, a_sleeper_is_woken) {
         far.transport->poll(far.sink, 1);
     }
     EXPECT_EQ(far.sink.arrived, goal);
+}
+
+// Goal: the system looks for who has an address. Method: a datagram comes to one of this machine,
+// of either kind.
+TEST(Rdma, neighbours_are_looked_for) {
+    auto is_found = [](int family, const rdma::GidBytes& gid) {
+        int file = socket(family, SOCK_DGRAM, 0);
+        sockaddr_storage own{};
+        own.ss_family = static_cast<sa_family_t>(family);
+        socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+        if (bind(file, reinterpret_cast<sockaddr*>(&own), length) != 0) return close(file), true;
+        getsockname(file, reinterpret_cast<sockaddr*>(&own), &length);
+        uint16_t port = family == AF_INET ? reinterpret_cast<sockaddr_in&>(own).sin_port
+                                          : reinterpret_cast<sockaddr_in6&>(own).sin6_port;
+        rdma::look_for_neighbour("rdma_lo", gid, ntohs(port));
+        char byte;
+        bool came = recv(file, &byte, 1, MSG_DONTWAIT) == 0;
+        close(file);
+        return came;
+    };
+    rdma::GidBytes loopback{};
+    loopback[15] = 1;
+    EXPECT_TRUE(is_found(AF_INET6, loopback));
+    rdma::GidBytes mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+    EXPECT_TRUE(is_found(AF_INET, mapped));
 }
 
 // Goal: a rank that mostly sleeps leaves a pulled cable at the first wakings after it looks at
