@@ -2,6 +2,7 @@
 #include "btl/tcp/interfaces.h"
 
 #include "btl/base/format.h"
+#include "btl/tcp/macos_device.h"
 
 #include <algorithm>
 #include <bit>
@@ -22,9 +23,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#if defined(__APPLE__)
-#include <sys/sockio.h>
-#endif
 
 namespace pomona::tcp {
 
@@ -162,33 +160,16 @@ static uint32_t line_megabits(const std::string& name) {
 // What macOS tells in ifi_baudrate has 32 bits: too few for 10 Gb/s.
 static uint32_t line_megabits(const std::string&) { return 0; }
 
-// IFM_NMASK and IFM_IEEE80211, IFM_AVALID and IFM_ACTIVE of <net/if_media.h>, which some SDKs lack.
-static constexpr int kMediaMask = 0xe0, kMediaWifi = 0x80;
-static constexpr int kMediaKnown = 1, kMediaActive = 2;
-
-struct Media {
-    int current = 0, status = 0;
-};
-static Media media_of(const std::string& name, int socket) {
-#if defined(SIOCGIFMEDIA)
-    ifmediareq media{};
-    std::strncpy(media.ifm_name, name.c_str(), sizeof media.ifm_name - 1);
-    if (ioctl(socket, SIOCGIFMEDIA, &media) == 0) return {media.ifm_current, media.ifm_status};
-#else
-    (void)name, (void)socket;
-#endif
-    return {};
+static AskSystem asking(int socket) {
+    return [socket](unsigned long request, void* answer) { return ioctl(socket, request, answer); };
 }
 
 static InterfaceKind device_kind(const std::string& name, int socket) {
-    bool wifi = (media_of(name, socket).current & kMediaMask) == kMediaWifi;
-    return wifi ? InterfaceKind::wifi : InterfaceKind::wired;
+    return macos_device_kind(name, asking(socket));
 }
 
-// The flag IFF_RUNNING stays set there.
 static bool no_carrier(const ifaddrs& each, int socket) {
-    int status = media_of(each.ifa_name, socket).status;
-    return (status & kMediaKnown) != 0 && (status & kMediaActive) == 0;
+    return macos_no_carrier(each.ifa_name, asking(socket));
 }
 
 #endif

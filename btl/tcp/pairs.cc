@@ -41,12 +41,24 @@ bool has_loopback(const Places& places) {
                        [](const Place& each) { return each.ip.loopback(); });
 }
 
+// Cables whose addresses do not tell where they lead: of several, one may lead to the peer at most.
+bool has_untold_cables(const Places& places) {
+    std::set<std::string> names;
+    for (const Place& each : places)
+        if (each.kind == InterfaceKind::thunderbolt && each.ip.link_local())
+            names.insert(each.interface);
+    return names.size() > 1;
+}
+
 // The most plausible first; addresses of IPv4 stand before those of IPv6.
 std::vector<Pair> all_pairs(const Places& lower, const Places& higher) {
+    bool untold = has_untold_cables(lower) || has_untold_cables(higher);
     std::vector<Pair> out;
     for (size_t i = 0; i < lower.size(); ++i)
         for (size_t j = 0; j < higher.size(); ++j) {
             Reach found = reach(lower[i], higher[j]);
+            if (untold && lower[i].ip.link_local() && found == Reach::cable)
+                found = Reach::link_local;
             bool alike = has(higher, lower[i].ip) || has(lower, higher[j].ip);
             if (found != Reach::never) out.push_back({i, j, found, alike});
         }

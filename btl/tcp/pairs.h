@@ -12,7 +12,7 @@ namespace pomona::tcp {
 
 // How plausible it is that one place reaches another one; the lower the better.
 enum class Reach {
-    cable,             // Thunderbolt at both ends, one network
+    cable,             // Thunderbolt at both ends, one network, or addresses that do not tell
     network,           // one network, interfaces of one kind
     other_kind,        // one network
     link_local,        // perhaps one cable: the addresses do not tell

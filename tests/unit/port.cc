@@ -9,6 +9,7 @@
 #include "btl/base/word_wait.h"
 #include "btl/shm/segment.h"
 #include "btl/tcp/interfaces.h"
+#include "btl/tcp/macos_device.h"
 
 #include <gtest/gtest.h>
 
@@ -127,6 +128,41 @@ TEST(interfaces, kinds_on_macos) {
     EXPECT_EQ(kind("llw0"), InterfaceKind::internal);
     EXPECT_EQ(kind("anpi1"), InterfaceKind::internal);
     EXPECT_EQ(interface_kind("lo0", true, System::macos), InterfaceKind::loopback);
+}
+
+// Goal: a Thunderbolt port that was taken out of the bridge, as RDMA needs it, is Thunderbolt
+// though it has an Ethernet port's name. Method: ioctl is played with the answers of XNU's headers;
+// en0 is Wi-Fi, en2 such a port, en5 an adapter for USB, en7 an interface of which the system says
+// nothing.
+TEST(interfaces, what_macos_says_of_devices) {
+    auto system = [](unsigned long request, void* answer) {
+        if (request == kAskMedia) {
+            auto& media = *static_cast<MediaAnswer*>(answer);
+            std::string_view name = media.name;
+            if (name == "en7") return -1;
+            media.current = name == "en0" ? 0x80 : 0x20;
+            media.status = name == "en5" ? 1 : 3;  // nothing is plugged in there
+            return 0;
+        }
+        EXPECT_EQ(request, kAskType);
+        auto& type = *static_cast<TypeAnswer*>(answer);
+        std::string_view name = type.name;
+        bool bridge = name == "bridge0";
+        type.type = bridge ? 0xd1 : 6;
+        type.family = kFamilyEthernet;
+        type.subfamily = name == "en2" ? kSubfamilyThunderbolt : name == "en5" ? 1 : 0;
+        return name == "en7" ? -1 : 0;
+    };
+    for (auto [name, kind] : {std::pair{"en0", InterfaceKind::wifi},
+                              {"en2", InterfaceKind::thunderbolt},
+                              {"en5", InterfaceKind::wired},
+                              {"en7", InterfaceKind::wired},
+                              {"bridge0", InterfaceKind::thunderbolt},
+                              {"a_name_that_is_too_long_for_one", InterfaceKind::wired}}) {
+        Interface each{name, "169.254.3.1", true, false, 16, macos_device_kind(name, system)};
+        EXPECT_EQ(interface_kind(each, System::macos), kind) << name;
+        EXPECT_EQ(macos_no_carrier(name, system), std::string_view(name) == "en5") << name;
+    }
 }
 
 TEST(interfaces, kinds_on_linux) {

@@ -74,6 +74,24 @@ TEST(Pairs, thunderbolt_first_then_one_network_then_kinds) {
     EXPECT_EQ(reach(a[1], at("x", "fd00::1", 64, Kind::wifi)), Reach::never);
 }
 
+// The ends of two cables each, as in a ring of Macs whose ports are in no bridge: a network that
+// both have is tried before what may lead to others.
+TEST(Pairs, several_cables_that_do_not_tell_come_after_a_network) {
+    using Kind = InterfaceKind;
+    std::vector<Place> a = {at("en2", "169.254.1.1", 16, Kind::thunderbolt),
+                            at("en3", "169.254.2.1", 16, Kind::thunderbolt),
+                            at("en0", "192.168.1.1", 24, Kind::wifi)};
+    std::vector<Place> b = {at("en2", "169.254.3.2", 16, Kind::thunderbolt),
+                            at("en3", "169.254.4.2", 16, Kind::thunderbolt),
+                            at("en0", "192.168.1.2", 24, Kind::wifi)};
+    EXPECT_EQ(plan(a, b, {true, 0}).front(), "en0 192.168.1.1 > 192.168.1.2");
+    EXPECT_EQ(plan(a, b, {true, 1}).front(), "en2 169.254.1.1 > 169.254.3.2");
+    EXPECT_EQ(plan(b, a, {false, 2}).front(), "en3 169.254.4.2 > 169.254.2.1");
+    a[0] = at("en2", "10.0.1.1", 24, Kind::thunderbolt);
+    b[1] = at("en3", "10.0.1.2", 24, Kind::thunderbolt);
+    EXPECT_EQ(plan(a, b, {true, 0}).front(), "en2 10.0.1.1 > 10.0.1.2");
+}
+
 TEST(Pairs, link_local_ipv6_goes_by_an_interface_only) {
     std::vector<Place> a = {at("a0", "fe80::1", 64)}, b = {at("b0", "fe80::2", 64)};
     EXPECT_EQ(plan(a, b, {true, 0}), Plan{"a0 fe80::1 > fe80::2"});
