@@ -20,7 +20,8 @@ struct DeviceSeen {
 struct Survey {
     std::string library;
     std::vector<DeviceSeen> devices;
-    std::string why, mend;  // there is no device
+    std::string why, mend;       // there is no device
+    bool can_be_mended = false;  // without a device: there would be one
 };
 
 Survey survey();

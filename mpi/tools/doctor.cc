@@ -83,58 +83,6 @@ Finding interfaces(const Probes& probes) {
             "POMONA_IF_INCLUDE"};
 }
 
-// Thunderbolt 5 says 80 or 120 Gb/s of its ports, or of what is at them; it alone has RDMA, though
-// macOS may list devices, and say "enabled", without.
-bool has_older_thunderbolt(const Probes& probes) {
-    if (probes.system() != System::macos) return false;
-    std::string ports = probes.run("system_profiler SPThunderboltDataType");
-    bool newer = ports.find("80 Gb/s") != ports.npos || ports.find("120 Gb/s") != ports.npos;
-    return !newer && ports.find(" Gb/s") != ports.npos;
-}
-
-const char* const kOlderThunderbolt =
-    "Thunderbolt at 40 Gb/s or less has no RDMA, whatever rdma_ctl says: Thunderbolt 5 is needed at "
-    "both ends, and in the cable; TCP is used over this one";
-
-// Without any device TCP does; a person can do something about it where RDMA is not enabled.
-Finding no_rdma_device(const Probes& probes, const rdma::Survey& seen) {
-    if (has_older_thunderbolt(probes)) return good("RDMA", kOlderThunderbolt);
-    std::string enabled = probes.system() == System::macos ? probes.run("rdma_ctl status") : "";
-    if (enabled.find("disabled") != enabled.npos)
-        return {"RDMA", State::hint, "RDMA over Thunderbolt is not enabled",
-                "start macOS Recovery, open its Terminal, say `rdma_ctl enable`"};
-    if (enabled.find("enabled") != enabled.npos)
-        return {"RDMA", State::hint, "RDMA is enabled, but there is no device for it",
-                "Thunderbolt 5 is needed; restart the Mac if it has that"};
-    return good("RDMA", pomona::format("not used: {}{}{}", seen.why, seen.mend.empty() ? "" : "; ",
-                                       seen.mend));
-}
-
-// One finding for each device.
-std::vector<Finding> rdma_devices(const Probes& probes) {
-    rdma::Survey seen = probes.rdma_devices();
-    if (seen.devices.empty()) return {no_rdma_device(probes, seen)};
-    bool older = has_older_thunderbolt(probes);
-    std::string bridge = probes.run("ifconfig bridge0");
-    std::vector<Finding> out;
-    for (const rdma::DeviceSeen& each : seen.devices) {
-        std::string mend = each.mend, port = each.name.substr(each.name.find('_') + 1);
-        if (each.why.empty()) {
-            out.push_back(
-                good("RDMA", pomona::format("{} is {}, {}", each.name, each.state, each.address)));
-            continue;
-        }
-        if (older) mend = kOlderThunderbolt;
-        else if (bridge.find("member: " + port + " ") != bridge.npos)
-            mend = pomona::format(
-                "{} is a member of bridge0: take it out (System Settings > "
-                "Network > Manage Virtual Interfaces)",
-                port);
-        out.push_back({"RDMA", State::hint, each.why, mend});
-    }
-    return out;
-}
-
 Finding host_name(const Probes& probes) {
     std::string name = probes.host_name();
     if (probes.resolves(name)) return good("host name", name);
@@ -192,7 +140,7 @@ std::vector<Finding> common_checks(const Probes& probes) {
                         "ranks of one machine talk over 127.0.0.1: bring the loopback interface up "
                         "and let the firewall pass it"));
     out.push_back(interfaces(probes));
-    for (Finding& each : rdma_devices(probes)) out.push_back(std::move(each));
+    for (Finding& each : rdma_checks(probes)) out.push_back(std::move(each));
     out.push_back(host_name(probes));
     out.push_back(descriptors(probes));
     out.push_back(temporary(probes));

@@ -55,6 +55,14 @@ std::vector<Finding> common_checks(const Probes& probes);
 std::vector<Finding> linux_checks(const Probes& probes);
 std::vector<Finding> macos_checks(const Probes& probes);
 
+// The devices for RDMA with what stands in their way, and the mend, as far as the system's own
+// commands tell more than the devices do.
+rdma::Survey advised_rdma(const Probes& probes);
+std::vector<Finding> rdma_checks(const Probes& probes);
+// "en2" of rdma_en2, and how `ifconfig bridge0` says that it is a member.
+std::string port_of(const rdma::DeviceSeen& device);
+std::string member_of(const rdma::DeviceSeen& device);
+
 // All that apply to probes.system().
 std::vector<Finding> examine(const Probes& probes);
 

@@ -5,8 +5,11 @@
 
 #include "btl/base/format.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 namespace pomona::doctor {
 
@@ -51,30 +54,60 @@ Finding performance_cores(const Probes& probes) {
             ""};
 }
 
+// Of a bridge "mtu 1500" is the default; a larger one saves packets on both ends.
+std::string with_mtu(const Probes& probes, const std::string& name) {
+    std::string state = probes.run("ifconfig " + name);
+    size_t at = state.find("mtu ");
+    int mtu = at == state.npos ? 0 : number(state.substr(at + 4));
+    return mtu ? pomona::format("{} has an address; MTU {}", name, mtu)
+               : pomona::format("{} has an address", name);
+}
+
+// Cables serve in two ways: in the bridge, for TCP alone, or each port by itself with an address of
+// its own, as RDMA needs it. What a port lacks for RDMA is told by device (doctor_rdma.cc).
 Finding thunderbolt(const Probes& probes) {
-    bool bridge = false, addressed = false;
-    for (const tcp::Interface& each : probes.interfaces())
-        if (tcp::interface_kind(each, System::macos) == tcp::InterfaceKind::thunderbolt)
-            addressed |= each.up && !each.ip().six;
-    std::string state = probes.run("ifconfig bridge0");
-    bridge = !state.empty();
-    if (addressed) {
-        // "mtu 1500" is the default; a larger one saves packets on both ends.
-        size_t at = state.find("mtu ");
-        int mtu = at == state.npos ? 0 : number(state.substr(at + 4));
-        return {"Thunderbolt", State::good,
-                mtu ? pomona::format("bridge0 has an address; MTU {}", mtu)
-                    : "bridge0 has an address",
-                ""};
+    std::vector<std::string> names;
+    bool port_without_cable = false;
+    const std::vector<rdma::DeviceSeen> devices = probes.rdma_devices().devices;
+    for (const tcp::Interface& each : probes.interfaces()) {
+        bool bridge = each.name.starts_with("bridge");
+        bool cable =
+            tcp::interface_kind(each, System::macos) == tcp::InterfaceKind::thunderbolt ||
+            std::any_of(devices.begin(), devices.end(), [&](const rdma::DeviceSeen& device) {
+                return port_of(device) == each.name;
+            });
+        if (!cable || !each.up) continue;
+        if (!bridge && !each.carrier) port_without_cable = true;
+        // Ports have link-local addresses of IPv6, which do for RDMA and for TCP.
+        else if ((!bridge || !each.ip().six) &&
+                 std::find(names.begin(), names.end(), each.name) == names.end())
+            names.push_back(each.name);
     }
-    if (state.find("status: active") != state.npos)
+    std::string text;
+    for (const std::string& name : names)
+        text += pomona::format("{}{}", text.empty() ? "" : ", ", with_mtu(probes, name));
+    if (!text.empty()) return {"Thunderbolt", State::good, text, ""};
+    std::string bridge = probes.run("ifconfig bridge0");
+    for (const rdma::DeviceSeen& each : devices)
+        if (each.state == "active" && bridge.find(member_of(each)) == bridge.npos)
+            return {"Thunderbolt", State::hint,
+                    pomona::format("a cable is in {}, which is in no bridge and has no address",
+                                   port_of(each)),
+                    "System Settings > Network: configure IPv4 of this port, by hand with a "
+                    "network for each cable (10.0.12.1 and 10.0.12.2), or link-local"};
+    if (bridge.find("status: active") != bridge.npos)
         return {"Thunderbolt", State::hint, "a cable is in, but bridge0 has no address",
-                "System Settings > Network > Thunderbolt Bridge: configure IPv4, by hand with one "
-                "address of a private network a Mac (10.0.7.1, 10.0.7.2, ...)"};
+                "for TCP alone: System Settings > Network > Thunderbolt Bridge: configure IPv4, by "
+                "hand with one address of a private network a Mac (10.0.7.1, 10.0.7.2, ...); for "
+                "RDMA take the ports out of it and give each an address (docs/thunderbolt.md)"};
+    bool none = bridge.empty() && !port_without_cable;
     return {
-        "Thunderbolt", State::hint, bridge ? "no cable is in" : "there is no Thunderbolt Bridge",
-        "only a cluster by cable needs it (docs/macos.md); add it in System Settings > Network > "
-        "... > Manage Virtual Interfaces"};
+        "Thunderbolt", State::hint,
+        none ? "there is no Thunderbolt Bridge, and no port outside one has an address"
+             : "no cable is in",
+        "only a cluster by cable needs one: for TCP alone a bridge (System Settings > Network > "
+        "... > Manage Virtual Interfaces; docs/macos.md), for RDMA ports that are in none, each "
+        "with an address of its own (docs/thunderbolt.md)"};
 }
 
 Finding firewall(const Probes& probes) {

@@ -131,7 +131,11 @@ public:
         return "there is no Metal here";
 #endif
     }
-    rdma::Survey rdma_devices() const override { return rdma::survey(); }
+    // Once: a process may hang that opens devices twice (btl/rdma/verbs.h).
+    rdma::Survey rdma_devices() const override {
+        static const rdma::Survey seen = rdma::survey();
+        return seen;
+    }
     std::vector<std::string> leftovers() const override;
 };
 

@@ -259,10 +259,46 @@ TEST(doctor, macos_thunderbolt) {
     expect(machine, "network", State::good, "bridge0 10.0.7.1 (thunderbolt), en0");
     machine.network.pop_back();
     expect(machine, "Thunderbolt", State::hint, "no address");
+    for (const char* way : {"for TCP alone", "docs/thunderbolt.md"})
+        expect(machine, "Thunderbolt", State::hint, way);
     machine.outputs["ifconfig bridge0"] = "bridge0: flags=8863<UP> mtu 1500\n\tstatus: inactive\n";
     expect(machine, "Thunderbolt", State::hint, "no cable");
     machine.outputs.erase("ifconfig bridge0");
     expect(machine, "Thunderbolt", State::hint, "no Thunderbolt Bridge");
+}
+
+// Goal: ports that were taken out of the bridge, as RDMA needs them, are as good as a bridge, with
+// addresses of any kind; what is missing is told for both ways.
+TEST(doctor, macos_thunderbolt_outside_the_bridge) {
+    Machine machine = healthy_mac();
+    machine.network.pop_back();
+    machine.outputs.erase("ifconfig bridge0");
+    machine.outputs["ifconfig en2"] = "en2: flags=8863<UP> mtu 9000\n\tstatus: active\n";
+    tcp::Interface port{"en2", "10.0.12.1", true, false, 24, tcp::InterfaceKind::thunderbolt,
+                        0,     true};
+    machine.network.push_back(port);
+    expect(machine, "Thunderbolt", State::good, "en2 has an address; MTU 9000");
+    machine.network.back().address = "fe80::1";
+    machine.network.push_back({"en3", "169.254.3.1", true, false, 16, port.device, 0, true});
+    expect(machine, "Thunderbolt", State::good, "en2 has an address; MTU 9000, en3 has");
+    // Of some systems its kind may not be known; a device for RDMA tells then.
+    machine.network = {{"lo0", "127.0.0.1", true, true}, {"en3", "169.254.3.1", true, false}};
+    expect(machine, "Thunderbolt", State::hint, "no Thunderbolt Bridge");
+    machine.devices = {
+        "librdma.dylib", {{"rdma_en3", "active", {}, "169.254.3.1", 4096, "", ""}}, "", ""};
+    expect(machine, "Thunderbolt", State::good, "en3 has an address");
+    machine.network.pop_back();
+    machine.devices.devices[0] = {
+        "rdma_en3", "active", {}, "", 4096, "rdma_en3 has no address yet", "give it one"};
+    expect(machine, "Thunderbolt", State::hint, "a cable is in en3, which is in no bridge");
+    machine.outputs["ifconfig bridge0"] = "\tmember: en3 flags=3<LEARNING>\n\tstatus: active\n";
+    expect(machine, "Thunderbolt", State::hint, "bridge0 has no address");
+    machine.outputs.erase("ifconfig bridge0");
+    machine.devices.devices[0].state = "down";
+    port.carrier = false;
+    machine.network.push_back(port);
+    expect(machine, "Thunderbolt", State::hint, "no cable is in");
+    expect(machine, "Thunderbolt", State::hint, "ports that are in none");
 }
 
 TEST(doctor, macos_firewall) {
