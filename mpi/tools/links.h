@@ -14,6 +14,11 @@
 
 namespace pomona {
 
+struct Params;
+namespace doctor {
+class Probes;
+}
+
 struct LinksOptions {
     std::string hosts;  // as for mpirun --host; "": this one
     std::string ssh;    // what replaces ssh, or ""
@@ -36,6 +41,7 @@ struct LinkInterface {
 struct LinkDevice {
     std::string name, state, address, why, mend;
     int mtu = 0;
+    std::vector<std::string> addresses{};  // all GIDs; `address` is the one for peers
 };
 struct LinkHost {
     std::string name;
@@ -46,13 +52,20 @@ struct LinkHost {
 struct PathSeen {
     std::string name, state, kind, text, why;
     bool first = false;
-    double round_trip_us = 0, gigabits = 0;  // as the library has seen them; 0: not known
+    // As the library has seen them, or, of a path that has carried all, as measured; 0: not known.
+    double round_trip_us = 0, gigabits = 0;
+    // Of RDMA: the devices at both ends of its cable.
+    std::string device{}, peer_device{};
 };
 struct PairMeasured {
     int from = 0, to = 0;  // ranks: numbers of hosts
     std::string by;        // "connected", "shared memory"
     double latency_us = 0, gigabits = 0;
     std::vector<PathSeen> paths;
+};
+// A host's device that carries nothing between two hosts.
+struct DeviceIdle {
+    std::string host, device, why;
 };
 // Between these nothing goes, not through another rank either.
 struct PairUnreached {
@@ -71,10 +84,15 @@ struct LinkReport {
     std::string failure;  // what mpirun and the ranks said when there is no report
 };
 
+// This host's devices, with what stands in their way and the mend, as `pomona doctor` says it; or
+// why jobs do not want them.
+std::vector<LinkDevice> devices_of(const doctor::Probes& probes, const Params& params);
+
 // Of all that was printed by the ranks and by mpirun.
 LinkReport read_link_report(const std::string& text);
 // Whom mpirun says it cannot use.
 std::vector<HostLost> hosts_lost(const std::string& text);
+std::vector<DeviceIdle> idle_devices(const LinkReport& report, const PairMeasured& pair);
 LinkMemory memory_of(const LinkReport& report, const PairMeasured& pair, const std::string& date);
 // "0.095 Gb/s in a job on 2026-11-27": what of the pair is kept that jobs have seen, the last one;
 // "" where a measurement came later, or there is nothing.

@@ -5,8 +5,8 @@
 #include "btl/base/clock.h"
 #include "btl/base/format.h"
 #include "btl/base/params.h"
-#include "btl/rdma/survey.h"
 #include "btl/tcp/interfaces.h"
+#include "mpi/tools/doctor.h"
 #include "mpi/tools/mpi_library.h"
 #include "mpi/tools/quiet.h"
 
@@ -104,28 +104,17 @@ nlohmann::json interfaces_here() {
     return out;
 }
 
-// What can be used, and what not; and whether RDMA is wanted at all.
 nlohmann::json devices_here() {
-    rdma::Survey seen = rdma::survey();
-    nlohmann::json out = nlohmann::json::array();
     Params params = read_params(environ, [](const std::string&) {});
-    bool wanted = ("," + params.transports + ",").find(",rdma,") != std::string::npos;
-    std::string unwanted = wanted ? "" : format("transports={}", params.transports);
-    for (const rdma::DeviceSeen& each : seen.devices) {
-        bool named =
-            params.rdma_devices.empty() ||
-            ("," + params.rdma_devices + ",").find("," + each.name + ",") != std::string::npos;
-        std::string why = each.why;
-        if (why.empty() && !named) why = "rdma_devices=" + params.rdma_devices;
+    nlohmann::json out = nlohmann::json::array();
+    for (const LinkDevice& each : devices_of(doctor::real_probes(), params))
         out.push_back({{"name", each.name},
                        {"state", each.state},
                        {"address", each.address},
+                       {"addresses", each.addresses},
                        {"mtu", each.mtu},
-                       {"why", wanted ? why : unwanted},
+                       {"why", each.why},
                        {"mend", each.mend}});
-    }
-    if (seen.devices.empty())
-        out.push_back({{"name", ""}, {"why", wanted ? seen.why : unwanted}, {"mend", seen.mend}});
     return out;
 }
 
@@ -325,8 +314,11 @@ void measure(Pairs& pairs, int rank, int from, int to) {
     bool first = rank == from;
     int peer = first ? to : from;
     double latency = pairs.latency(peer, first), rate = pairs.rate(peer, first);
-    if (!first) return;
     std::string by;
+    if (!first) {  // of a cable's other end only this one knows the device
+        print_line({{"links_pair_end", {from, to}}, {"paths", pairs.paths(peer, by)}});
+        return;
+    }
     nlohmann::json paths = pairs.settled_paths(peer, by);
     print_line({{"links_pair", {from, to}},
                 {"latency_us", latency},

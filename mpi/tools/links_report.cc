@@ -37,12 +37,33 @@ void read_host(const json& value, LinkReport& out) {
     for (const json& each : value.value("devices", json::array()))
         host.devices.push_back({each.value("name", ""), each.value("state", ""),
                                 each.value("address", ""), each.value("why", ""),
-                                each.value("mend", ""), each.value("mtu", 0)});
+                                each.value("mend", ""), each.value("mtu", 0),
+                                each.value("addresses", std::vector<std::string>())});
 }
 
 json counted(int64_t packets) { return packets < 0 ? json() : json(packets); }
 
-std::string use_of(const LinkDevice& device) {
+// The device that an RDMA path's text, "rdma NAME ADDRESS, messages of ...", names; "": it goes by
+// none.
+std::string device_of(const PathSeen& path) {
+    constexpr std::string_view kBy = "rdma ";
+    if (path.name != "rdma" || !path.text.starts_with(kBy)) return "";
+    std::string rest = path.text.substr(kBy.size());
+    return rest.substr(0, rest.find_first_of(" ,"));
+}
+
+std::string use_of(const LinkReport& report, const LinkHost& host, const LinkDevice& device) {
+    std::string peers;
+    for (const PairMeasured& pair : report.pairs)
+        for (const PathSeen& path : pair.paths) {
+            const LinkHost &from = report.hosts.at(static_cast<size_t>(pair.from)),
+                           &to = report.hosts.at(static_cast<size_t>(pair.to));
+            bool here = (&host == &from && path.device == device.name) ||
+                        (&host == &to && path.peer_device == device.name);
+            if (here && path.state == "up")
+                peers += (peers.empty() ? "" : ", ") + (&host == &from ? to : from).name;
+        }
+    if (!peers.empty() && !device.name.empty()) return format("used with {}", peers);
     if (device.why.empty()) return "can be used";
     return format("not used: {}{}{}", device.why, device.mend.empty() ? "" : "; ", device.mend);
 }
@@ -59,7 +80,42 @@ void read_pair(const json& value, LinkReport& out) {
                               each.value("kind", ""), each.value("text", ""), each.value("why", ""),
                               each.value("first", false), each.value("round_trip_us", 0.0),
                               each.value("gigabits", 0.0)});
+    for (PathSeen& path : pair.paths) path.device = device_of(path);
     out.pairs.push_back(std::move(pair));
+}
+
+// What the second of the two says: both number their paths by RDMA alike.
+struct PairEnd {
+    int from = 0, to = 0;
+    std::vector<std::string> devices;  // of each path by RDMA
+};
+
+PairEnd read_pair_end(const json& value) {
+    PairEnd out{value.at("links_pair_end").at(0).get<int>(),
+                value.at("links_pair_end").at(1).get<int>(),
+                {}};
+    for (const json& each : value.at("paths")) {
+        PathSeen path{each.value("name", ""), "", "", each.value("text", ""), ""};
+        if (path.name == "rdma") out.devices.push_back(device_of(path));
+    }
+    return out;
+}
+
+void join_ends(const std::vector<PairEnd>& ends, PairMeasured& pair) {
+    for (const PairEnd& end : ends) {
+        if (end.from != pair.from || end.to != pair.to) continue;
+        auto next = end.devices.begin();
+        for (PathSeen& path : pair.paths)
+            if (path.name == "rdma" && next != end.devices.end()) path.peer_device = *next++;
+    }
+}
+
+// The library takes no rate of a path that nothing shares its payloads with: the pair's is its own.
+void rate_of_only_path(PairMeasured& pair) {
+    auto rated = [](const PathSeen& path) { return path.gigabits > 0; };
+    if (std::any_of(pair.paths.begin(), pair.paths.end(), rated)) return;
+    for (PathSeen& path : pair.paths)
+        if (path.first && path.state == "up") path.gigabits = pair.gigabits;
 }
 
 // What one rank says of those that it does not reach; the other end may say it, too.
@@ -162,11 +218,14 @@ std::vector<HostLost> hosts_lost(const std::string& text) {
 
 LinkReport read_link_report(const std::string& text) {
     LinkReport out;
+    std::vector<PairEnd> ends;
     for (const std::string& line : lines_of(text)) {
         json value = line.starts_with('{') ? json::parse(line, nullptr, false) : json();
         try {
             if (value.is_object() && value.contains("links_host")) read_host(value, out);
             else if (value.is_object() && value.contains("links_pair")) read_pair(value, out);
+            else if (value.is_object() && value.contains("links_pair_end"))
+                ends.push_back(read_pair_end(value));
             else if (value.is_object() && value.contains("links_reached"))
                 read_unreached(value, out.unreached);
             else out.failure += line + "\n";
@@ -182,6 +241,8 @@ LinkReport read_link_report(const std::string& text) {
                   return std::pair(a.from, a.to) < std::pair(b.from, b.to);
               });
     for (PairMeasured& pair : out.pairs) {
+        join_ends(ends, pair);
+        rate_of_only_path(pair);
         pair.by = with_name(out, pair.by);
         for (PathSeen& path : pair.paths) path.text = with_name(out, path.text);
     }
@@ -277,11 +338,18 @@ std::string link_report_text(const LinkReport& report, const std::vector<LinkMem
                           each.kind, each.mtu, use);
         }
         for (const LinkDevice& each : host.devices) {
-            if (each.name.empty()) out += format("  RDMA {}\n", use_of(each));
-            else
-                out += format("  {:<10} {:<28} {:<12} MTU {:<6} {}\n", each.name,
-                              each.address.empty() ? "no address" : each.address,
-                              "RDMA, " + each.state, each.mtu, use_of(each));
+            if (each.name.empty()) {
+                out += format("  RDMA {}\n", use_of(report, host, each));
+                continue;
+            }
+            out += format("  {:<10} {:<28} {:<12} MTU {:<6} {}\n", each.name,
+                          each.address.empty() ? "no address" : each.address, "RDMA, " + each.state,
+                          each.mtu, use_of(report, host, each));
+            std::string others;
+            for (const std::string& address : each.addresses)
+                if (address != each.address) others += (others.empty() ? "" : ", ") + address;
+            if (!others.empty())
+                out += format("  {:<10} {}{}\n", "", each.address.empty() ? "" : "and ", others);
         }
     }
     for (const HostLost& host : report.lost)
@@ -294,12 +362,17 @@ std::string link_report_text(const LinkReport& report, const std::vector<LinkMem
                 out += format("  no connection of their own: {}\n", path.text);
                 continue;
             }
-            out += format("  {}: {} ({}{})", path.state == "up" ? "up" : path.state, path.text,
-                          path.kind, path.first ? ", messages take it" : "");
+            out += format("  {}: {}", path.state == "up" ? "up" : path.state, path.text);
+            if (!path.peer_device.empty())
+                out += format(", to {} of {}", path.peer_device, name_of(report, pair.to));
+            out += format(" ({}{})", path.kind, path.first ? ", messages take it" : "");
             if (path.round_trip_us > 0) out += format(", round trip {:.0f} us", path.round_trip_us);
+            if (path.gigabits > 0) out += format(", {:.3g} Gb/s", path.gigabits);
             if (!path.why.empty()) out += ": " + path.why;
             out += "\n";
         }
+        for (const DeviceIdle& each : idle_devices(report, pair))
+            out += format("  not between them: {} of {}: {}\n", each.device, each.host, each.why);
         std::string mend = mend_of(report, pair);
         if (!mend.empty()) out += format("  -> {}\n", mend);
         std::string slower = compared_with_before(memory_of(report, pair, date), before);
@@ -334,6 +407,7 @@ std::string link_report_json(const LinkReport& report, const std::vector<LinkMem
             devices.push_back({{"name", each.name},
                                {"state", each.state},
                                {"address", each.address},
+                               {"addresses", each.addresses},
                                {"mtu", each.mtu},
                                {"why_not", each.why},
                                {"mend", each.mend}});
@@ -349,7 +423,12 @@ std::string link_report_json(const LinkReport& report, const std::vector<LinkMem
                              {"by", path.text},
                              {"round_trip_us", path.round_trip_us},
                              {"gigabits", path.gigabits},
+                             {"device", path.device},
+                             {"peer_device", path.peer_device},
                              {"why_not", path.why}});
+        json idle = json::array();
+        for (const DeviceIdle& each : idle_devices(report, pair))
+            idle.push_back({{"host", each.host}, {"device", each.device}, {"why_not", each.why}});
         LinkMemory now = memory_of(report, pair, date);
         json history = json::array();
         for (const LinkMemory& each : before)
@@ -364,6 +443,7 @@ std::string link_report_json(const LinkReport& report, const std::vector<LinkMem
                          {"gigabits", pair.gigabits},
                          {"by", pair.by},
                          {"paths", paths},
+                         {"devices_not_used", idle},
                          {"before", history},
                          {"slower", compared_with_before(now, before)},
                          {"jobs", seen_by_jobs(now, before)},

@@ -8,6 +8,7 @@
 
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace pomona {
 namespace {
@@ -44,6 +45,94 @@ TEST(links_report, is_read_and_printed) {
     EXPECT_THAT(text, HasSubstr("RDMA not used: no library\n"));
     EXPECT_THAT(text, HasSubstr("down: tcp 2 (wired): refused"));
     EXPECT_THAT(link_report_json(report, {}, "2026-01-02"), HasSubstr("\"gigabits\": 8.0"));
+}
+
+// Goal: a path that has carried all alone has the rate that was measured.
+TEST(links_report, rate_of_the_only_path) {
+    std::string line = pair_line(8);
+    line.replace(line.find("\"gigabits\":9"), 12, "\"gigabits\":0");
+    EXPECT_EQ(read_link_report(kHosts + line).pairs.at(0).paths.at(0).gigabits, 8);
+    EXPECT_EQ(read_link_report(kHosts + line).pairs.at(0).paths.at(1).gigabits, 0);
+    EXPECT_EQ(read_link_report(kHosts + pair_line(8)).pairs.at(0).paths.at(0).gigabits, 9);
+}
+
+// Goal: each cable is a path with its device at both ends, and each other device says why it is not
+// used there. Method: three hosts; two cables join a and b, one b and c, and a device of a is down.
+TEST(links_report, rdma_devices_of_each_cable) {
+    auto device = [](const char* name, const char* address, const char* why) {
+        return json{{"name", name},       {"state", *why ? "down" : "active"},
+                    {"address", address}, {"addresses", {"fe80::1", address}},
+                    {"mtu", 4096},        {"why", why}};
+    };
+    auto host = [](int number, const char* name, json devices) {
+        return json{{"links_host", number},
+                    {"name", name},
+                    {"interfaces", json::array()},
+                    {"devices", std::move(devices)}}
+                   .dump() +
+               "\n";
+    };
+    auto path = [](const char* text, const char* state, double rate) {
+        return json{{"name", "rdma"}, {"state", state},       {"kind", "thunderbolt"},
+                    {"text", text},   {"round_trip_us", 9.0}, {"gigabits", rate},
+                    {"why", ""}};
+    };
+    auto pair = [](int from, int to, json paths, const char* what) {
+        json out{{what, {from, to}}, {"latency_us", 5}, {"gigabits", 70}, {"by", "connected"}};
+        out["paths"] = std::move(paths);
+        return out.dump() + "\n";
+    };
+    std::string text =
+        host(0, "a",
+             {device("rdma_en2", "10.0.1.1", ""), device("rdma_en3", "10.0.2.1", ""),
+              device("rdma_en4", "", "the port of rdma_en4 is down")}) +
+        host(1, "b",
+             {device("rdma_en2", "10.0.1.2", ""), device("rdma_en3", "10.0.2.2", ""),
+              device("rdma_en4", "10.0.3.2", "")}) +
+        host(2, "c", {device("rdma_en2", "10.0.3.3", ""), device("rdma_en9", "10.0.9.3", "")}) +
+        // The cables are crossed, and the end is told before the beginning.
+        pair(0, 1,
+             {path("rdma rdma_en3 10.0.1.2", "up", 0), path("rdma rdma_en2 10.0.2.2", "up", 0)},
+             "links_pair_end") +
+        pair(0, 1,
+             {path("rdma rdma_en2 10.0.1.1, messages of 69632", "up", 71.5),
+              path("rdma rdma_en3 10.0.2.1", "up", 0)},
+             "links_pair") +
+        pair(1, 2,
+             {path("rdma rdma_en4 10.0.3.2", "up", 70),
+              path("rdma: there is no further cable to the other process", "down", 0)},
+             "links_pair") +
+        pair(1, 2, {path("rdma rdma_en2 10.0.3.3", "up", 70)}, "links_pair_end") +
+        pair(0, 2, {path("rdma: no device reaches it", "down", 0)}, "links_pair") +
+        pair(0, 2, {path("rdma: no device reaches it", "down", 0)}, "links_pair_end");
+    LinkReport report = read_link_report(text);
+    EXPECT_EQ(report.failure, "");
+    std::string said = link_report_text(report, {}, "2026-01-02");
+    EXPECT_THAT(said, HasSubstr("  up: rdma rdma_en2 10.0.1.1, messages of 69632, to rdma_en3 of b "
+                                "(thunderbolt), round trip 9 us, 71.5 Gb/s\n"));
+    EXPECT_THAT(said, HasSubstr("  up: rdma rdma_en3 10.0.2.1, to rdma_en2 of b"));
+    EXPECT_THAT(said, HasSubstr("  up: rdma rdma_en4 10.0.3.2, to rdma_en2 of c"));
+    EXPECT_THAT(said, HasSubstr("MTU 4096   used with b\n             and fe80::1\n"));
+    EXPECT_THAT(said, HasSubstr("not used: the port of rdma_en4 is down\n"));
+    auto idle = [&](size_t which) {
+        std::string out;
+        for (const DeviceIdle& each : idle_devices(report, report.pairs.at(which)))
+            out += each.device + " of " + each.host + ": " + each.why + "; ";
+        return out;
+    };
+    EXPECT_EQ(idle(0),
+              "rdma_en4 of a: the port of rdma_en4 is down; rdma_en4 of b: its cable leads to c; ");
+    EXPECT_EQ(
+        idle(1),
+        "rdma_en2 of b: its cable leads to a; rdma_en3 of b: its cable leads to a; "
+        "rdma_en9 of c: no path by it has come up: there is no further cable to the other process; ");
+    EXPECT_THAT(said, HasSubstr("  not between them: rdma_en4 of b: its cable leads to c\n"));
+    json all = json::parse(link_report_json(report, {}, "2026-01-02"));
+    EXPECT_EQ(all["hosts"][0]["devices"][0]["addresses"], (json{"fe80::1", "10.0.1.1"}));
+    EXPECT_EQ(all["pairs"][0]["paths"][0]["device"], "rdma_en2");
+    EXPECT_EQ(all["pairs"][0]["paths"][1]["gigabits"], 0.0);
+    EXPECT_EQ(all["pairs"][0]["paths"][0]["peer_device"], "rdma_en3");
+    EXPECT_EQ(all["pairs"][0]["devices_not_used"][1]["why_not"], "its cable leads to c");
 }
 
 TEST(links_report, what_cards_have_counted) {

@@ -336,6 +336,57 @@ class CutOff(Case):
                                       r"  no connection of their own: .*took too long.*\n(  .*\n)*  -> .*a firewall")
 
 
+VERBS = os.path.join(os.path.dirname(MPIRUN), "..", "tests", "libpomona_fake_verbs.so")
+
+
+@unittest.skipUnless(os.path.exists(DOCTOR) and os.path.exists(VERBS), "needs pomona and the fake verbs library")
+class LinksByCables(Case):
+    """pomona links where hosts have RDMA devices of the fake verbs library (../verbs): a cable
+    from h1 to h2, one from h2 to h3, and one from h1 to h3 whose port is down at h1."""
+    hosts = 3
+
+    def test_each_cable_is_a_path_and_each_other_device_says_why_not(self):
+        fabric = os.path.join(self.world.place, "fabric")
+        os.mkdir(fabric)
+        with open(os.path.join(fabric, "cables"), "w") as file:
+            file.write("cable 1 rdma_en2 2 rdma_en5\ncable 2 rdma_en3 3 rdma_en6\n"
+                       "cable 1 rdma_en4 3 rdma_en7\nport 1 rdma_en4 down\n")
+        begin = f"POMONA_TEST_MACHINE=${{host#h}} POMONA_VERBS={VERBS} POMONA_TEST_FABRIC={fabric} "
+        enter = self.world.stand_in("cabled", begin="export " + begin + "; ")
+        words = [DOCTOR, "links", "--ssh", enter, "--host", "h1,h2,h3"]
+        done = subprocess.run([*words, "--json"], text=True, capture_output=True, timeout=PATIENCE,
+                              stdin=subprocess.DEVNULL, env=self.environment())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        devices = {(host["host"], each["name"]): each for host in report["hosts"] for each in host["devices"]}
+        self.assertEqual(len(devices), 6, done.stdout)
+        self.assertGreater(len(devices["h1", "rdma_en2"]["addresses"]), 1)
+        self.assertIn(devices["h1", "rdma_en2"]["address"], devices["h1", "rdma_en2"]["addresses"])
+        self.assertEqual(devices["h1", "rdma_en4"]["state"], "down")
+        self.assertIn("is down", devices["h1", "rdma_en4"]["why_not"])
+        pairs = {tuple(pair["hosts"]): pair for pair in report["pairs"]}
+        def cables(*hosts):
+            return [(path["device"], path["peer_device"]) for path in pairs[hosts]["paths"] if path["device"]]
+        self.assertEqual(cables("h1", "h2"), [("rdma_en2", "rdma_en5")], done.stdout)
+        self.assertEqual(cables("h2", "h3"), [("rdma_en3", "rdma_en6")], done.stdout)
+        self.assertEqual(cables("h1", "h3"), [], done.stdout)
+        (cable,) = [path for path in pairs["h1", "h2"]["paths"] if path["device"]]
+        self.assertEqual(cable["state"], "up")
+        self.assertGreater(cable["round_trip_us"], 0)
+        self.assertGreater(cable["gigabits"], 0)
+        def why_not(*hosts):
+            return {(each["host"], each["device"]): each["why_not"] for each in pairs[hosts]["devices_not_used"]}
+        self.assertEqual(why_not("h1", "h2")["h2", "rdma_en3"], "its cable leads to h3")
+        self.assertIn("is down", why_not("h1", "h2")["h1", "rdma_en4"])
+        self.assertEqual(len(why_not("h1", "h3")), 4, done.stdout)
+        done = subprocess.run(words, text=True, capture_output=True, timeout=PATIENCE,
+                              stdin=subprocess.DEVNULL, env=self.environment())
+        self.assertRegex(done.stdout, r"(?m)^  rdma_en2 .* RDMA, active +MTU \d+ +used with h2\n +and .+")
+        self.assertRegex(done.stdout, r"(?m)^  up: rdma rdma_en2 .*, to rdma_en5 of h2 \(thunderbolt.*\)"
+                                      r", round trip \d+ us, .* Gb/s$")
+        self.assertRegex(done.stdout, r"(?m)^  not between them: rdma_en3 of h2: its cable leads to h3$")
+
+
 class Reaching(Case):
     """What lies between mpirun and its agents."""
 

@@ -3,7 +3,9 @@
 // Linux.
 // Method: Probes whose answers are set by the test; those of a Mac follow the commands' manual
 // pages.
+#include "btl/base/params.h"
 #include "mpi/tools/doctor.h"
+#include "mpi/tools/links.h"
 #include "pmix/job_directory.h"
 
 #include <gtest/gtest.h>
@@ -475,4 +477,48 @@ TEST(doctor, devices_for_rdma) {
     expect(machine, "RDMA", State::hint, "en1 is a member of bridge0");
     machine.devices.devices[0].name = "rdma_en3";
     expect(machine, "RDMA", State::hint, "give it one");
+}
+
+// Goal: `pomona links` says of a device what the doctor says, with the same mend, and whose wish it
+// is where a job does not want it.
+TEST(doctor, links_say_the_same_of_devices) {
+    Machine machine = healthy_mac();
+    Params params;
+    auto same = [&](const char* mend) {
+        std::vector<LinkDevice> seen = devices_of(machine, params);
+        ASSERT_EQ(seen.size(), 1u);
+        Finding found = machine.find("RDMA");
+        EXPECT_NE((seen[0].why + seen[0].mend).find(mend), std::string::npos) << seen[0].why;
+        EXPECT_NE((found.text + found.mend).find(seen[0].why), std::string::npos) << found.text;
+        EXPECT_NE((found.text + found.mend).find(seen[0].mend), std::string::npos) << found.mend;
+    };
+    same("librdma.dylib cannot be opened");
+    machine.outputs["rdma_ctl status"] = "disabled\n";
+    same("`rdma_ctl enable`");
+    machine.outputs["rdma_ctl status"] = "enabled\n";
+    same("there is no device");
+    machine.devices = {"librdma.dylib",
+                       {{"rdma_en1",
+                         "active",
+                         {"fe80::1"},
+                         "",
+                         4096,
+                         "rdma_en1 has no address yet",
+                         "give it one"}},
+                       "",
+                       ""};
+    same("en1 is a member of bridge0");
+    EXPECT_EQ(devices_of(machine, params)[0].addresses, std::vector<std::string>{"fe80::1"});
+    machine.outputs["system_profiler SPThunderboltDataType"] = "    Speed: Up to 40 Gb/s\n";
+    same("Thunderbolt 5 is needed");
+    machine.devices.devices.clear();
+    same("Thunderbolt 5 is needed");
+    machine.devices.devices = {{"rdma_en2", "active", {}, "10.0.0.1", 4096, "", ""}};
+    same("");
+    params.rdma_devices = "rdma_en3";
+    EXPECT_EQ(devices_of(machine, params)[0].why, "rdma_devices=rdma_en3");
+    params.transports = "self,shm,tcp";
+    EXPECT_EQ(devices_of(machine, params)[0].why, "transports=self,shm,tcp");
+    machine.devices.devices.clear();
+    EXPECT_EQ(devices_of(machine, params)[0].mend, "");
 }
