@@ -160,6 +160,7 @@ std::vector<Finding> examine(const Probes& probes) {
     std::vector<Finding> out = common_checks(probes);
     auto more = probes.system() == System::macos ? macos_checks(probes) : linux_checks(probes);
     out.insert(out.end(), more.begin(), more.end());
+    for (Finding& each : card_checks(probes)) out.push_back(std::move(each));
     return out;
 }
 

@@ -7,6 +7,7 @@
 #include "btl/base/system.h"
 #include "btl/rdma/survey.h"
 #include "btl/tcp/interfaces.h"
+#include "mpi/tools/card_counts.h"
 
 #include <cstdint>
 #include <string>
@@ -36,6 +37,7 @@ public:
     virtual int usable_cores() const = 0;
     virtual std::string temporary_folder() const = 0;  // the one that jobs use
     virtual std::vector<tcp::Interface> interfaces() const = 0;
+    virtual CardCounts card_counts(const std::string& interface) const = 0;
     virtual std::string host_name() const = 0;
     virtual bool resolves(const std::string& name) const = 0;
     // Try the thing itself: "" when it works, else why not.
@@ -54,6 +56,7 @@ Probes& real_probes();
 std::vector<Finding> common_checks(const Probes& probes);
 std::vector<Finding> linux_checks(const Probes& probes);
 std::vector<Finding> macos_checks(const Probes& probes);
+std::vector<Finding> card_checks(const Probes& probes);  // what network cards have counted
 
 // The devices for RDMA with what stands in their way, and the mend, as far as the system's own
 // commands tell more than the devices do.

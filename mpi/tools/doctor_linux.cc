@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <initializer_list>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace pomona::doctor {
@@ -51,57 +49,6 @@ Finding library_path(const Probes& probes) {
     if (found.empty()) return {"library path", State::good, "LD_LIBRARY_PATH names no MPI", ""};
     return {"library path", State::hint, pomona::format("LD_LIBRARY_PATH leads to {}", found),
             "programs run with that library; unset it if it is another MPI's"};
-}
-
-// Shares of the packets above which a card's counts are told.
-constexpr double kDamagedMost = 1e-6, kDroppedMost = 1e-3;
-
-// What the cards have counted since they were set up.
-std::vector<Finding> cards(const Probes& probes) {
-    std::vector<Finding> out;
-    std::string seen;
-    std::vector<std::string> names;
-    for (const tcp::Interface& each :
-         tcp::choose_interfaces(probes.interfaces(), {}, probes.system()))
-        if (std::find(names.begin(), names.end(), each.name) == names.end())
-            names.push_back(each.name);
-    for (const std::string& name : names) {
-        auto sum = [&](std::initializer_list<const char*> counters, std::string& told) {
-            int64_t out = 0;
-            for (const char* counter : counters) {
-                std::string path = pomona::format("/sys/class/net/{}/statistics/{}", name, counter);
-                int64_t count = std::atoll(probes.read(path).c_str());
-                out += count;
-                if (count > 0)
-                    told += pomona::format("{}{} {}", told.empty() ? "" : ", ", counter, count);
-            }
-            return static_cast<double>(out);
-        };
-        std::string packets, damaged, dropped;
-        double all = sum({"rx_packets", "tx_packets"}, packets);
-        if (sum({"rx_errors", "tx_errors", "collisions"}, damaged) > kDamagedMost * all)
-            out.push_back(
-                {"network card", State::hint,
-                 pomona::format("{} counts damaged packets: {} ({})", name, damaged, packets),
-                 pomona::format("another cable, transceiver or port; ethtool -S {} tells "
-                                "more",
-                                name)});
-        // rx_errors has what the card missed for want of room.
-        if (sum({"rx_dropped", "tx_dropped"}, dropped) > kDroppedMost * all)
-            out.push_back(
-                {"network card", State::hint,
-                 pomona::format("{} counts dropped packets: {} ({})", name, dropped, packets),
-                 pomona::format("give both ends of the cable and the switch the same MTU, "
-                                "and the card longer queues (ethtool -G {} rx 4096)",
-                                name)});
-        if (!packets.empty()) seen += (seen.empty() ? "" : ", ") + name;
-    }
-    if (out.empty())
-        out.push_back(
-            {"network card", State::good,
-             seen.empty() ? std::string("no counts to read") : "few errors, few drops: " + seen,
-             ""});
-    return out;
 }
 
 // Whether a rule, as nft or iptables prints it, ends connections that other hosts make to ranks.
@@ -164,10 +111,7 @@ Finding firewall(const Probes& probes) {
 }  // namespace
 
 std::vector<Finding> linux_checks(const Probes& probes) {
-    std::vector<Finding> out = {shared_memory_room(probes), attach(probes), library_path(probes),
-                                firewall(probes)};
-    for (Finding& each : cards(probes)) out.push_back(std::move(each));
-    return out;
+    return {shared_memory_room(probes), attach(probes), library_path(probes), firewall(probes)};
 }
 
 }  // namespace pomona::doctor

@@ -110,6 +110,9 @@ public:
     int usable_cores() const override { return pomona::usable_cores(); }
     std::string temporary_folder() const override { return temporary_directory(); }
     std::vector<tcp::Interface> interfaces() const override { return tcp::list_interfaces(); }
+    CardCounts card_counts(const std::string& interface) const override {
+        return pomona::card_counts(interface);
+    }
     std::string host_name() const override { return pomona::host_name(); }
     bool resolves(const std::string& name) const override {
         addrinfo* found = nullptr;

@@ -34,7 +34,7 @@ struct LinkInterface {
     std::string name, address, kind, why;  // why: it is not taken
     int mtu = 0;
     bool taken = false;
-    // Packets since it was set up, both ways: damaged and dropped ones. -1: not known (macOS).
+    // Packets since it was set up, both ways: damaged and dropped ones. -1: not known.
     int64_t damaged = -1, dropped = -1;
 };
 // A device for RDMA; without a name: why there is none.

@@ -6,6 +6,7 @@
 #include "btl/base/format.h"
 #include "btl/base/params.h"
 #include "btl/tcp/interfaces.h"
+#include "mpi/tools/card_counts.h"
 #include "mpi/tools/doctor.h"
 #include "mpi/tools/mpi_library.h"
 #include "mpi/tools/quiet.h"
@@ -17,8 +18,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -54,16 +53,6 @@ int mtu_of(const std::string& name) {
     return mtu;
 }
 
-// Of what an interface has counted; -1: the system does not tell.
-int64_t count_of(const std::string& name, std::initializer_list<const char*> counters) {
-    int64_t out = -1;
-    for (const char* counter : counters) {
-        std::ifstream file(format("/sys/class/net/{}/statistics/{}", name, counter));
-        if (int64_t value = 0; file >> value) out = std::max<int64_t>(out, 0) + value;
-    }
-    return out;
-}
-
 std::string_view value_of(const char* name) {
     const char* value = std::getenv(name);
     return value ? value : "";
@@ -86,6 +75,7 @@ nlohmann::json interfaces_here() {
     for (const tcp::Interface& each : all) {
         tcp::InterfaceKind kind = tcp::interface_kind(each);
         bool taken = each.up && filter.takes(each);
+        CardCounts counts = card_counts(each.name);
         std::string why;
         if (!each.up) why = "it is down";
         else if (!taken && !said.empty()) why = said;
@@ -96,8 +86,8 @@ nlohmann::json interfaces_here() {
                        {"address", format("{}/{}", each.address, each.prefix)},
                        {"kind", tcp::interface_kind_name(kind)},
                        {"mtu", mtu_of(each.name)},
-                       {"damaged", count_of(each.name, {"rx_errors", "tx_errors", "collisions"})},
-                       {"dropped", count_of(each.name, {"rx_dropped", "tx_dropped"})},
+                       {"damaged", sum_of(counts.damaged)},
+                       {"dropped", sum_of(counts.dropped)},
                        {"taken", taken},
                        {"why", why}});
     }

@@ -59,6 +59,13 @@ struct Machine : Probes {
     int usable_cores() const override { return own_cores; }
     std::string temporary_folder() const override { return "/tmp"; }
     std::vector<tcp::Interface> interfaces() const override { return network; }
+    std::map<std::string, CardCounts> counts;  // of a Mac
+    CardCounts card_counts(const std::string& name) const override {
+        if (kind == System::linux_kernel)
+            return linux_card_counts(name, [&](const std::string& path) { return read(path); });
+        auto found = counts.find(name);
+        return found == counts.end() ? CardCounts() : found->second;
+    }
     std::string host_name() const override { return "orchard"; }
     bool resolves(const std::string&) const override { return name_resolves; }
     std::string try_shared_memory() const override { return get(failures, "shared memory"); }
@@ -135,6 +142,38 @@ TEST(doctor, counts_of_network_cards) {
     machine.files[folder + "rx_errors"] = "77\n";
     EXPECT_NE(machine.find("network card").text.find("rx_errors 77"), std::string::npos);
     EXPECT_NE(machine.find("network card").mend.find("cable"), std::string::npos);
+}
+
+// Goal: what macOS counts is told alike. Method: a structure with the members of its if_data.
+TEST(doctor, counts_of_network_cards_of_a_mac) {
+    struct Data {
+        uint32_t ifi_ipackets = 900'000, ifi_opackets = 100'000, ifi_ierrors = 0, ifi_oerrors = 0,
+                 ifi_collisions = 0, ifi_iqdrops = 3;
+    } data;
+    Machine machine = healthy_mac();
+    EXPECT_EQ(machine.find("network card").text, "no counts to read");
+    machine.counts["en0"] = macos_card_counts(data);
+    expect(machine, "network card", State::good, "few errors, few drops: en0");
+    data.ifi_iqdrops = 4'000'000'000;
+    machine.counts["en0"] = macos_card_counts(data);
+    EXPECT_EQ(sum_of(machine.counts["en0"].dropped), 4'000'000'000);
+    expect(machine, "network card", State::hint, "input drops 4000000000 (input 900000, output ");
+    EXPECT_EQ(machine.find("network card").mend.find("ethtool"), std::string::npos);
+    data.ifi_oerrors = 7;
+    data.ifi_collisions = 2;
+    machine.counts["en0"] = macos_card_counts(data);
+    EXPECT_EQ(sum_of(machine.counts["en0"].damaged), 9);
+    expect(machine, "network card", State::hint, "output errors 7, collisions 2");
+    expect(machine, "network card", State::hint, "netstat -I en0");
+    EXPECT_EQ(sum_of(CardCounts().damaged), -1);
+}
+
+// Of this machine, where the system tells.
+TEST(doctor, counts_of_the_loopback) {
+    CardCounts lo = card_counts(this_system == System::macos ? "lo0" : "lo");
+    EXPECT_EQ(sum_of(lo.damaged), 0);
+    EXPECT_GE(sum_of(lo.packets), 0);
+    EXPECT_EQ(sum_of(card_counts("nosuch0").packets), -1);
 }
 
 TEST(doctor, firewall_rules) {
