@@ -7,6 +7,7 @@
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 #include "mpi/tools/links.h"
+#include "btl/tcp/interfaces.h"
 #include "btl/tcp/ip.h"
 #include "mpi/tools/report.h"
 #include "pmix/launch/ask.h"
@@ -115,6 +116,20 @@ std::vector<Finding> unlike_packets(const LinkReport& report) {
     return out;
 }
 
+// Those that jobs use here: what the user leaves out hurts nobody, whoever else has it.
+std::vector<std::string> addresses_used(const Probes& probes) {
+    tcp::InterfaceFilter filter;
+    std::string mistake =
+        filter.parse(probes.variable("POMONA_IF_INCLUDE"), probes.variable("POMONA_IF_EXCLUDE"));
+    if (!mistake.empty()) filter = {};  // it is a finding of this host's
+    std::vector<std::string> out;
+    for (const tcp::Interface& each :
+         tcp::choose_interfaces(probes.interfaces(), filter, probes.system()))
+        if (!each.loopback && !each.ip().link_local())
+            out.push_back(pomona::format("{}/{}", each.address, each.prefix));
+    return out;
+}
+
 HostReport report_of(const std::string& host, const std::string& mpirun, const std::string& ssh) {
     // Its report is of the host as it is, without the library path that mpirun lays for ranks.
     std::string command = pomona::format("{} -q -n 1 --library-path off --host {}",
@@ -175,7 +190,7 @@ std::string own_report(const Probes& probes) {
                        {"torch", torch},
                        {"program", own_program()},
                        {"python_program", python_program},
-                       {"addresses", facts.addresses},
+                       {"addresses", addresses_used(probes)},
                        {"findings", as_values(examine(probes))}};
     // The mark is the first member.
     std::string text = out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

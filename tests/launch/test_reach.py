@@ -19,11 +19,33 @@ DOCTOR = os.path.join(os.path.dirname(MPIRUN), "pomona")
 
 @unittest.skipUnless(os.path.exists(DOCTOR), "needs pomona")
 class Doctor(Case):
-    def doctor(self, *words):
+    def doctor(self, *words, **changes):
         return subprocess.run([DOCTOR, "doctor", "--ssh", self.world.enter, *words], text=True,
                               capture_output=True, timeout=PATIENCE,
-                              env=self.environment(XDG_CACHE_HOME=self.world.place),
+                              env=self.environment(XDG_CACHE_HOME=self.world.place, **changes),
                               stdin=subprocess.DEVNULL)
+
+    def test_an_address_of_two_hosts_hurts_where_it_is_used(self):
+        """A bridge of virtual machines may have the same everywhere; what is left out, too."""
+        def add(name, address):
+            for host in ("h1", "h2"):
+                space = ("-n", self.world.space(host))
+                if name != "eth0":
+                    self.world.ip(*space, "link", "add", name, "type", "bridge")
+                    self.world.ip(*space, "link", "set", name, "up")
+                    self.addCleanup(self.world.ip, *space, "link", "del", name)
+                self.world.ip(*space, "address", "add", address, "dev", name)
+                self.addCleanup(self.world.ip, *space, "address", "del", address, "dev", name)
+        def found(**changes):
+            done = self.doctor("--host", "h1,h2", "--json", **changes)
+            together = json.loads(done.stdout)["together"]
+            return done.returncode, [each["text"] for each in together if each["check"] == "addresses"]
+        add("docker0", "172.17.0.1/16")
+        add("br7", "172.18.0.1/16")
+        self.assertEqual(found(), (0, []))
+        add("eth0", "10.9.9.9/24")
+        self.assertEqual(found(), (1, ["10.9.9.9 is one of h1 and of h2"]))
+        self.assertEqual(found(POMONA_IF_EXCLUDE="10.9.9.9"), (0, []))
 
     def test_two_hosts_fit(self):
         done = self.doctor("--host", "h1,h2", "--json")
