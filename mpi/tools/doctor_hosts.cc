@@ -6,9 +6,9 @@
 
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
-#include "mpi/tools/links.h"
 #include "btl/tcp/interfaces.h"
 #include "btl/tcp/ip.h"
+#include "mpi/tools/links.h"
 #include "mpi/tools/report.h"
 #include "pmix/launch/ask.h"
 #include "pmix/launch/host.h"
