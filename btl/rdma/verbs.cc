@@ -2,6 +2,7 @@
 #include "btl/rdma/verbs.h"
 
 #include "btl/base/format.h"
+#include "btl/base/log.h"
 #include "btl/base/messages.h"
 
 #include <algorithm>
@@ -151,19 +152,29 @@ int Device::find_gid(const verbs::PortAttr& port, GidBytes& out) const {
     return found;
 }
 
+// With something that it keeps the old context is only forgotten: whoever closes has lost the
+// device, or ends.
 void Device::close() {
-    if (domain_) library_->dealloc_pd(domain_);
-    if (context_) library_->close_device(context_);
+    if (domain_ && !keeps_) takes_back("its protection domain", library_->dealloc_pd(domain_));
+    if (context_ && !keeps_) takes_back("its context", library_->close_device(context_));
+    keeps_ = false;
     domain_ = nullptr;
     context_ = nullptr;
     lost = false;
+}
+
+bool Device::takes_back(const char* what, int error) {
+    if (error == 0) return true;
+    keeps_ = true;
+    LOG(warn, btl, messages::rdma_kept, name_, what, std::strerror(error));
+    return false;
 }
 
 static size_t rounded(size_t length) { return (length + kLimits.page - 1) & ~(kLimits.page - 1); }
 
 bool Region::make(Device& device, size_t length, Reason& why) {
     release();
-    library_ = &device.library();
+    device_ = &device;
     length = rounded(length);
     // Room to begin at a page, and behind a boundary.
     mapped_length_ = 2 * length + kLimits.page;
@@ -180,7 +191,7 @@ bool Region::make(Device& device, size_t length, Reason& why) {
     // Which rights are accepted differs among what has been reported.
     constexpr int kAll = verbs::kLocalWrite | verbs::kRemoteRead | verbs::kRemoteWrite;
     for (int access : {kAll, int{verbs::kLocalWrite}}) {
-        handle_ = library_->reg_mr(device.domain(), data_, length, access);
+        handle_ = device.library().reg_mr(device.domain(), data_, length, access);
         if (handle_) return true;
     }
     why = {format(messages::rdma_no_region, device.name()), "other programs may hold its regions",
@@ -190,8 +201,13 @@ bool Region::make(Device& device, size_t length, Reason& why) {
 }
 
 void Region::release() {
-    if (handle_) library_->dereg_mr(handle_);
+    if (handle_ && !device_->takes_back("a region", device_->library().dereg_mr(handle_)))
+        return keep();
     if (mapped_) munmap(mapped_, mapped_length_);
+    keep();
+}
+
+void Region::keep() {
     handle_ = nullptr;
     mapped_ = nullptr;
     data_ = nullptr;

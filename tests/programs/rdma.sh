@@ -4,7 +4,8 @@
 # $through, what starts a rank, in its environment; PER ranks on each machine. RDMA_SHAPE=chain:
 # only neighbours are joined, ring: and the ends; all others use TCP. RDMA_CABLES: so many between
 # each two (1). RDMA_FAULTS: more lines of what there is. A command that passes has failed where
-# hardly anything went by the cables: all of these would pass by TCP as well.
+# hardly anything went by the cables: all of these would pass by TCP as well; and where something
+# was destroyed before what stood on it.
 build=$1 machines=$2 per=$3
 shift 3
 fabric=$(mktemp -d "${TMPDIR:-/tmp}/pomona-rdma-XXXXXX")
@@ -32,5 +33,10 @@ POMONA_TEST_FABRIC=$fabric
 through="$(dirname "$0")/machine.sh $per"
 export build fabric through POMONA_VERBS POMONA_TEST_FABRIC
 "$@" || exit
-messages=$("$build"/tests/fake_verbs "$fabric" counts | awk '{ sum += $4 } END { print sum }')
+counts=$("$build"/tests/fake_verbs "$fabric" counts)
+messages=$(echo "$counts" | awk '{ sum += $4 } END { print sum }')
 [ "${messages:-0}" -ge 100 ] || { echo "rdma.sh: only ${messages:-no} messages went by RDMA"; exit 1; }
+if echo "$counts" | grep -v ' too_early 0 '; then
+    echo "rdma.sh: something was destroyed before what stood on it"
+    exit 1
+fi
