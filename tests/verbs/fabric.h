@@ -37,7 +37,7 @@
 
 namespace fake {
 
-inline constexpr int kDevicesMost = 32;
+inline constexpr int kDevicesMost = 64;
 inline constexpr size_t kRing = 1 << 20;
 inline constexpr int kGids = 4;
 

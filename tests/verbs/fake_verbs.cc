@@ -304,13 +304,13 @@ static int to_ready_to_receive(QueuePair& pair, const QpAttr& attr, int mask) {
     bool there = context.device->port_up && other.port_up && !other.lost;
     if (!there || !has_gid(other, target)) return ETIMEDOUT;
     uint32_t number = attr.dest_qp_num;
-    if ((number >> 4 & 0x1f) != static_cast<uint32_t>(context.device->other) ||
+    if ((number >> 4 & 0x3f) != static_cast<uint32_t>(context.device->other) ||
         (number & 0xf) >= static_cast<uint32_t>(kLimits.queue_pairs))
         return EINVAL;
     pair.peer_device = &other;
     pair.peer = &other.queue_pairs[number & 0xf];
     pair.peer_generation = pair.peer->generation;
-    if ((pair.peer_generation & 0x7fff) != number >> 9) return EINVAL;
+    if ((pair.peer_generation & 0x3fff) != number >> 10) return EINVAL;
     pair.peer_wires = map_wires(context.device->other);
     if (!pair.peer_wires) return ENOMEM;
     pair.slot->peer = number;

@@ -112,9 +112,9 @@ struct QueuePair {
     std::byte* peer_wires = nullptr;
 };
 
-// Numbers of queue pairs: 15 bits of the generation, 5 of the device, 4 of the slot.
+// Numbers of queue pairs: 14 bits of the generation, 6 of the device, 4 of the slot.
 inline uint32_t number_of(int device, int slot, uint32_t generation) {
-    return (generation & 0x7fff) << 9 | static_cast<uint32_t>(device) << 4 |
+    return (generation & 0x3fff) << 10 | static_cast<uint32_t>(device) << 4 |
            static_cast<uint32_t>(slot);
 }
 
