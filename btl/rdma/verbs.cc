@@ -11,6 +11,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <sys/mman.h>
+#include <utility>
 
 namespace pomona::rdma {
 
@@ -165,8 +166,8 @@ void Device::close() {
 
 bool Device::takes_back(const char* what, int error) {
     if (error == 0) return true;
-    keeps_ = true;
-    LOG(warn, btl, messages::rdma_kept, name_, what, std::strerror(error));
+    if (!std::exchange(keeps_, true))
+        LOG(warn, btl, messages::rdma_kept, name_, what, std::strerror(error));
     return false;
 }
 

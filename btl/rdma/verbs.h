@@ -109,9 +109,9 @@ public:
     int find_gid(const verbs::PortAttr& port, GidBytes& out) const;
     // It is to be opened anew the next time. What was made of it has to be destroyed before.
     void close();
-    // Of a call that gives back what was made of it: false, and said, when it was refused. What
-    // that stands on is not given back either, then: it would be refused too, and drivers have hung
-    // there.
+    // Of a call that gives back what was made of it: false, and said once, when it was refused.
+    // What that stands on is not given back either, then: it would be refused too, and drivers have
+    // hung there.
     bool takes_back(const char* what, int error);
     int users = 0;  // queue pairs' owners
     bool lost = false;
