@@ -118,10 +118,27 @@ static void stopped(void) {
     exchange_by_owner();
 }
 
+static void tell_cables(const char *command) {
+    char line[4096];
+    snprintf(line, sizeof line, "\"$build/tests/fake_verbs\" \"$fabric\" '%s * *'", command);
+    CHECK(system(line) == 0);
+}
+
+/* Its cable is pulled until all have gone on without it, and then used again. */
+static void unplugged(void) {
+    if (partner) exchange_by_owner();
+    CHECK(MPI_Barrier(world) == MPI_SUCCESS);
+    if (rank == 1) tell_cables("pull");
+    if (partner) exchange_by_tcp();
+    CHECK(MPI_Barrier(world) == MPI_SUCCESS);
+    if (rank == 1) tell_cables("plug");
+    if (partner) exchange_by_owner();
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
-} scenarios[] = {{"killed", killed}, {"stopped", stopped}};
+} scenarios[] = {{"killed", killed}, {"stopped", stopped}, {"unplugged", unplugged}};
 
 int main(int argc, char **argv) {
     static const int partners[ranks] = {0, 6, 7, 5, 0, 3, 1, 2};

@@ -21,7 +21,7 @@ from cases import HERE, compiled, go_through
 
 RANKS = 6
 PROGRAMS = "survivor", "left_waiting"
-LEFT = {"revoke": 6, "last_two": 2, "stopped": 8}
+LEFT = {"revoke": 6, "last_two": 2, "stopped": 8, "unplugged": 8}
 DEADLINE = 60  # for what takes a second
 # Options of mpirun, and what starts each rank. "mixed" are two nodes of three ranks.
 TRANSPORTS = {"shm": ([], []), "tcp": (["--set", "transports=self,tcp"], []),
