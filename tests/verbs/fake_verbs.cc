@@ -25,9 +25,10 @@ using namespace pomona::rdma;
 using namespace verbs;
 
 Fabric* fabric = nullptr;
-std::string directory;
-static std::mutex global;
-static std::vector<std::unique_ptr<ListedDevice>> listed;  // handles stay valid
+// Never destroyed: exit handlers of programs may use MPI, and thus this library, later.
+std::string& directory = *new std::string;
+static std::mutex& global = *new std::mutex;
+static auto& listed = *new std::vector<std::unique_ptr<ListedDevice>>;  // handles stay valid
 static std::byte* wires[kDevicesMost];
 
 std::byte* map_wires(int device) {

@@ -119,7 +119,7 @@ inline uint32_t number_of(int device, int slot, uint32_t generation) {
 }
 
 extern Fabric* fabric;
-extern std::string directory;
+extern std::string& directory;
 std::byte* map_wires(int device);  // each ring twice, one behind the other: nothing wraps
 inline std::byte* ring_of(std::byte* wires, int slot, uint32_t generation) {
     return wires + (static_cast<size_t>(slot) * 2 + (generation & 1)) * 2 * kRing;
