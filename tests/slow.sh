@@ -216,6 +216,8 @@ rdma() {
     say "Collectives over fake RDMA cables, $rounds rounds, and the torch glue"
     build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
     POMONA_COLLECTIVE_ROUNDS=$rounds "$POMONA_BUILD/tests/rdma_collectives" --gtest_brief=1 || status=$?
+    "$POMONA_ROOT/tests/programs/rdma_shapes.sh" "$POMONA_BUILD" chain:4 star:3 star:4 gap:5 ring:5 \
+        chain:6 ring:6 star:6 gap:6 chain:7 ring:7 star:7 gap:7 ring:8 star:8 gap:8 || status=$?
     POMONA_BUILD=$POMONA_BUILD "$POMONA_ROOT/tests/programs/rdma.sh" "$POMONA_BUILD" 4 1 \
         "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider "$tests::test_operations" \
         "$tests::test_models" "$tests::test_models_with_hooks" "$tests::test_sight" || status=$?

@@ -126,8 +126,7 @@ bool Cable::make_pair(QueuePair& pair, Reason& why) {
         // Messages need some beside those that are kept for credit.
         if (pair.slots < (pairs_.empty() ? 2 * kKeptFrames : 1)) {
             why = {format("{} gives a queue pair too little room", device_->name())};
-            library.destroy_qp(pair.handle);
-            pair.handle = nullptr;
+            destroy(pair);
             return false;
         }
     }
@@ -139,8 +138,7 @@ bool Cable::make_pair(QueuePair& pair, Reason& why) {
     int error = library.modify_qp(pair.handle, &attr, kMask);
     if (error == 0) return true;
     why = {format("{} does not set a queue pair up", device_->name()), "", error};
-    library.destroy_qp(pair.handle);
-    pair.handle = nullptr;
+    destroy(pair);
     return false;
 }
 
@@ -150,7 +148,7 @@ bool Cable::connect(const EndPlace& peer, Reason& why) {
     size_t number = std::min(peer.pairs.size(), pairs_.size());
     if (number == 2 && peer.pairs[1].stride != pairs_[1].stride) number = 1;
     while (pairs_.size() > number) {
-        device_->library().destroy_qp(pairs_.back().handle);
+        destroy(pairs_.back());
         pairs_.pop_back();
     }
     for (size_t i = 0; i < number; ++i) {
@@ -216,21 +214,27 @@ bool Cable::post(QueuePair& pair, uint32_t slot, Reason& why) {
     return false;
 }
 
+void Cable::destroy(QueuePair& pair) {
+    int error = pair.handle ? device_->library().destroy_qp(pair.handle) : 0;
+    kept_ |= !device_->takes_back("a queue pair", error);
+    pair.handle = nullptr;
+}
+
 void Cable::give_back() {
-    const Library& library = device_->library();
-    for (QueuePair& pair : pairs_)
-        if (pair.handle) library.destroy_qp(pair.handle);
-    if (queue_) library.destroy_cq(queue_);
+    for (QueuePair& pair : pairs_) destroy(pair);
+    if (kept_) return;
+    if (queue_) device_->takes_back("a completion queue", device_->library().destroy_cq(queue_));
     memory_.give_back();
 }
 
 void Cable::destroy() {
     if (!device_) return;
-    holds_nothing(*this);
-    if (!is_given_back()) give_back();
+    if (holds_nothing(*this)) give_back();
     pairs_.clear();
+    // A queue pair that the device has not taken back may still receive.
+    if (std::exchange(kept_, false)) memory_.keep();
+    else memory_.release();
     queue_ = nullptr;
-    memory_.release();
     --device_->users;
     device_ = nullptr;
     end_ = {};

@@ -120,6 +120,7 @@ private:
     static constexpr uint64_t kReceives = uint64_t{1} << 32;
     bool apart(size_t length) const { return options_.checks && length >= kApartFrom; }
     verbs::Qp* create(QueuePair& pair, Reason& why);
+    void destroy(QueuePair& pair);
     bool make_pair(QueuePair& pair, Reason& why);
     bool ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer, Reason& why);
     bool post(QueuePair& pair, uint32_t slot, Reason& why);
@@ -137,6 +138,7 @@ private:
     Region memory_;
     verbs::Cq* queue_ = nullptr;
     std::vector<QueuePair> pairs_;
+    bool kept_ = false;        // the device has not taken one back
     verbs::SendWr request_{};  // to send; the rest of it stays 0
     static constexpr uint32_t kNone = UINT32_MAX;
     uint32_t unposted_ = kNone;  // a slot of the first pair, to be received into again

@@ -50,6 +50,7 @@ void give_back() {
     std::this_thread::sleep_for(kLeave);
     std::lock_guard guard(mutex);
     std::for_each(holders().rbegin(), holders().rend(), [](Holder* each) { each->give_back(); });
+    holders().clear();
 }
 
 // Whatever this thread does stands still, the thread that gives all back does not.
@@ -116,10 +117,11 @@ void holds(Holder& holder) {
     number.store(static_cast<int>(holders().size()));
 }
 
-void holds_nothing(Holder& holder) {
+bool holds_nothing(Holder& holder) {
     std::lock_guard guard(mutex);
-    std::erase(holders(), &holder);
+    bool held = std::erase(holders(), &holder) != 0;
     number.store(static_cast<int>(holders().size()));
+    return held;
 }
 
 bool asked_to_end() { return asked.load(std::memory_order_relaxed) != 0; }

@@ -27,7 +27,8 @@ protected:
 
 // From when it has something until it has nothing more. What was held last is given back first.
 void holds(Holder& holder);
-void holds_nothing(Holder& holder);
+// False: it has been given back already, by another thread.
+bool holds_nothing(Holder& holder);
 
 // Such a signal has come: no cable is to be made, all are to go. Whoever has nothing left calls
 // end_if_drained().

@@ -3,6 +3,7 @@
 
 #include "btl/base/clock.h"
 #include "btl/base/format.h"
+#include "btl/base/log.h"
 #include "btl/base/messages.h"
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace pomona::rdma {
 
@@ -221,29 +223,41 @@ int Device::find_gid(const verbs::PortAttr& port, GidBytes& out) const {
     return found;
 }
 
+// With something that it keeps the old context is only forgotten: whoever closes has lost the
+// device, or ends.
 void Device::close() {
+    bool here = !watched || holds_nothing(*this);
     if (std::shared_ptr<Opening> opening = std::move(opening_)) {
         std::lock_guard guard(opening->mutex);
         opening->unwanted = !opening->done;
+        here |= opening->done;
         if (opening->done) context_ = opening->context, domain_ = opening->domain;
     }
-    if (watched) holds_nothing(*this);
-    if (!is_given_back()) give_back();
+    if (here) give_back();
+    keeps_ = false;
     domain_ = nullptr;
     context_ = nullptr;
     lost = false;
 }
 
 void Device::give_back() {
-    if (domain_) library_->dealloc_pd(domain_);
-    if (context_) library_->close_device(context_);
+    if (domain_ && !keeps_) takes_back("its protection domain", library_->dealloc_pd(domain_));
+    if (context_ && !keeps_) takes_back("its context", library_->close_device(context_));
+}
+
+bool Device::takes_back(const char* what, int error) {
+    if (error == 0) return true;
+    // Another thread than the program's does not wait for a log that the latter may hold.
+    if (!std::exchange(keeps_, true) && !is_given_back())
+        LOG(warn, btl, messages::rdma_kept, name_, what, std::strerror(error));
+    return false;
 }
 
 static size_t rounded(size_t length) { return (length + kLimits.page - 1) & ~(kLimits.page - 1); }
 
 bool Region::make(Device& device, size_t length, Reason& why) {
     release();
-    library_ = &device.library();
+    device_ = &device;
     length = rounded(length);
     // Room to begin at a page, and behind a boundary.
     mapped_length_ = 2 * length + kLimits.page;
@@ -260,7 +274,7 @@ bool Region::make(Device& device, size_t length, Reason& why) {
     // Which rights are accepted differs among what has been reported.
     constexpr int kAll = verbs::kLocalWrite | verbs::kRemoteRead | verbs::kRemoteWrite;
     for (int access : {kAll, int{verbs::kLocalWrite}}) {
-        handle_ = library_->reg_mr(device.domain(), data_, length, access);
+        handle_ = device.library().reg_mr(device.domain(), data_, length, access);
         if (handle_) return true;
     }
     why = {format(messages::rdma_no_region, device.name()), "other programs may hold its regions",
@@ -270,16 +284,20 @@ bool Region::make(Device& device, size_t length, Reason& why) {
 }
 
 void Region::release() {
-    if (is_given_back()) return;
     give_back();
-    if (mapped_) munmap(mapped_, mapped_length_);
-    mapped_ = nullptr;
-    data_ = nullptr;
+    if (mapped_ && !handle_) munmap(mapped_, mapped_length_);
+    keep();
 }
 
 void Region::give_back() {
-    if (handle_) library_->dereg_mr(handle_);
+    if (!handle_) return;
+    if (device_->takes_back("a region", device_->library().dereg_mr(handle_))) handle_ = nullptr;
+}
+
+void Region::keep() {
     handle_ = nullptr;
+    mapped_ = nullptr;
+    data_ = nullptr;
 }
 
 }  // namespace pomona::rdma

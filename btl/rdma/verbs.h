@@ -117,7 +117,11 @@ public:
     void close();
     void give_back() override;
     bool watched = false;  // it is given back when the process is asked to end
-    int users = 0;         // queue pairs' owners
+    // Of a call that gives back what was made of it: false, and said once, when it was refused.
+    // What that stands on is not given back either, then: it would be refused too, and drivers have
+    // hung there.
+    bool takes_back(const char* what, int error);
+    int users = 0;  // queue pairs' owners
     bool lost = false;
 
 private:
@@ -130,6 +134,7 @@ private:
     std::string name_;
     verbs::Context* context_ = nullptr;
     verbs::Pd* domain_ = nullptr;
+    bool keeps_ = false;  // something that it has not taken back
 };
 
 // The names of all devices; of `only` (separated by commas), if it is not empty.
@@ -145,11 +150,13 @@ public:
     bool make(Device& device, size_t length, Reason& why);
     void release();
     void give_back();  // to the device
+    // It stays for as long as the process: something that was not given back may write to it.
+    void keep();
     std::byte* data() const { return data_; }
     uint32_t key() const { return handle_->lkey; }
 
 private:
-    const Library* library_ = nullptr;
+    Device* device_ = nullptr;
     verbs::Mr* handle_ = nullptr;
     void* mapped_ = nullptr;
     size_t mapped_length_ = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Survivors of a death go on: each scenario of survivor.c and left_waiting.c under mpirun
---on-death continue.
+--on-death continue; where tests/programs/rdma.sh has made fake RDMA cables, of owner_gone.c.
 
 Goal: no hang, the right error classes, a job whose exit code says that a rank was killed. Method:
 all ranks but those killed must print "survived", and mpirun must end with 137 (128 + SIGKILL), or 0
@@ -11,6 +11,7 @@ Usage: survive.py MPICC MPIRUN [PATTERN of "scenario transport"]...
 import functools
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,11 +20,15 @@ import tempfile
 from cases import HERE, compiled, go_through
 
 RANKS = 6
-LEFT = {"revoke": 6, "last_two": 2}
+PROGRAMS = "survivor", "left_waiting"
+LEFT = {"revoke": 6, "last_two": 2, "stopped": 8, "unplugged": 8}
 DEADLINE = 60  # for what takes a second
 # Options of mpirun, and what starts each rank. "mixed" are two nodes of three ranks.
 TRANSPORTS = {"shm": ([], []), "tcp": (["--set", "transports=self,tcp"], []),
               "mixed": ([], ["sh", str(HERE.parent / "programs/nodes.sh"), "3"])}
+THROUGH = shlex.split(os.environ.get("through", ""))
+if THROUGH:
+    RANKS, PROGRAMS, TRANSPORTS = 8, ("owner_gone",), {"rdma": ([], THROUGH)}
 
 
 def run(command, scenario):
@@ -60,7 +65,7 @@ def main(mpicc, mpirun, *patterns):
 
     with tempfile.TemporaryDirectory() as folder:
         programs = [compiled(mpicc, folder, name, "-D_GNU_SOURCE")
-                    for name in ("survivor", "left_waiting")]
+                    for name in PROGRAMS]
         return go_through(cases(programs), patterns)
 
 

@@ -22,6 +22,12 @@ both() { # on and off, as words of a fault
     tell "$2"
     sleep 0.04
 }
+under() { # likewise, and a cable is pulled and plugged in between
+    tell "$1"
+    both "pull * *" "plug * *"
+    tell "$2"
+    sleep 0.04
+}
 disturb() {
     n=0
     while [ $n -lt "$faults" ]; do
@@ -30,8 +36,9 @@ disturb() {
         1) both "port 1 * down" "port 1 * up" ;;
         2) both "lose 0 *" "find 0 *" ;;
         3) both "stall * * on" "stall * * off" ;;
-        4) both "regions * * off" "regions * * on" ;;
-        5) both "gids * * off" "gids * * on" ;;
+        # What keeps a path from being made anew: one that stands does not feel it.
+        4) under "regions * * off" "regions * * on" ;;
+        5) under "gids * * off" "gids * * on" ;;
         esac
         n=$((n + 1))
     done

@@ -156,6 +156,9 @@ struct World {
     ~World() {
         for (Node& node : nodes) node.transport.reset();
         nodes.clear();
+#ifdef POMONA_CONTRACT_OVER_RDMA
+        EXPECT_EQ(cables().too_early(), 0u);
+#endif
         std::filesystem::remove_all(directory);  // the dead leave something
     }
     static Params small_rings() {

@@ -34,10 +34,10 @@ int main(int argc, char** argv) {
             return static_cast<unsigned long long>(value.load());
         };
         std::printf(
-            "%d %s messages %llu bytes %llu no_receive %llu mismatched %llu dropped %llu refused %llu\n",
+            "%d %s messages %llu bytes %llu no_receive %llu mismatched %llu dropped %llu too_early %llu refused %llu\n",
             device.machine, device.name, number(device.messages), number(device.bytes),
             number(device.no_receive), number(device.mismatched), number(device.dropped),
-            number(device.refused));
+            number(device.too_early), number(device.refused));
     }
     return 0;
 }

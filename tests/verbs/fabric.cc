@@ -92,6 +92,7 @@ static bool apply(Fabric& fabric, DeviceState& device, const std::string& what,
     if (what == "find") return device.lost = 0, true;
     if (what == "gids") return device.gids = gids_named(value), true;
     if (what == "regions") return device.regions = on, true;
+    if (what == "stuck") return device.stuck = on, true;
     if (what == "stall") return device.stall = on, true;
     if (what == "reliable") return device.reliable = on, true;
     if (what == "too_long") return device.too_long_fails = value == "failed", true;

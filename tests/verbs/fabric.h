@@ -14,6 +14,7 @@
 //                            took for itself, which tells nothing of the cable; the IPv4 one behind
 //                            an empty place
 //   regions M D on|off       memory can be registered
+//   stuck M D on|off         nothing that was made of it is given back
 //   reliable M D on|off      it has reliable connections alone, as some of Linux's devices
 //   stall M D on|off         what it sends stays where it is
 //   drop M D N               of each 1000 messages that it sends; likewise duplicate, reorder, corrupt
@@ -39,7 +40,7 @@
 
 namespace fake {
 
-inline constexpr int kDevicesMost = 32;
+inline constexpr int kDevicesMost = 64;
 inline constexpr size_t kRing = 1 << 20;
 inline constexpr int kGids = 4;
 
@@ -64,7 +65,8 @@ struct DeviceState {
     int32_t other;  // the device at the cable's other end
     int32_t cable;
     int32_t end;
-    std::atomic<uint32_t> port_up, lost, regions, stall, hold, reliable, too_long_fails, hang;
+    std::atomic<uint32_t> port_up, lost, regions, stall, hold, reliable, too_long_fails;
+    std::atomic<uint32_t> stuck, hang;
     std::atomic<uint32_t> granted;  // frames of a queue pair
     std::atomic<uint32_t> deep;     // long messages of one
     std::atomic<Gids> gids;
@@ -75,7 +77,8 @@ struct DeviceState {
     std::atomic<int32_t> region_owner[pomona::rdma::kLimits.regions];
     QueuePairSlot queue_pairs[pomona::rdma::kLimits.queue_pairs];
     // What happened, for tests.
-    std::atomic<uint64_t> refused;  // queue pairs, of which there was none left
+    std::atomic<uint64_t> refused;    // queue pairs, of which there was none left
+    std::atomic<uint64_t> too_early;  // calls to destroy what something else still stood on
     std::atomic<uint64_t> messages, bytes, no_receive, mismatched, dropped, duplicated, reordered,
         corrupted;
 };

@@ -50,6 +50,13 @@ void flush_all(QueuePair& pair) {
     pair.receive_frames = pair.send_frames = 0;
 }
 
+bool uses(const QueuePair& pair, const Region& region) {
+    auto lies_there = [&](const auto& each) { return each.key == region.handle.lkey; };
+    return std::any_of(pair.posted.begin(), pair.posted.end(), lies_there) ||
+           std::any_of(pair.leaving.begin(), pair.leaving.end(), lies_there) ||
+           std::any_of(pair.timed.begin(), pair.timed.end(), lies_there);
+}
+
 static void fail(QueuePair& pair) {
     pair.handle.state = kError;
     pair.slot->state = kError;
@@ -83,7 +90,8 @@ int post_receive(Qp* handle, RecvWr* wr, RecvWr** bad) {
             return 0;
         }
         pair.receive_frames += frames;
-        pair.posted.push_back({wr->wr_id, reinterpret_cast<std::byte*>(sge.addr), sge.length});
+        pair.posted.push_back(
+            {wr->wr_id, reinterpret_cast<std::byte*>(sge.addr), sge.length, sge.lkey});
         pair.slot->posted.fetch_add(1, std::memory_order_release);
     }
     return 0;
@@ -121,6 +129,7 @@ static void leave(QueuePair& pair, Leaving&& sent) {
         changed.own[context.random() % changed.length] ^= std::byte{0x10};
         changed.wr_id = sent.wr_id;
         changed.frames = sent.frames;
+        changed.key = sent.key;
         changed.completes = true;
         device.corrupted.fetch_add(1);
         sent = std::move(changed);
@@ -170,6 +179,7 @@ int post_send(Qp* handle, SendWr* wr, SendWr** bad) {
         sent.data = reinterpret_cast<const std::byte*>(sge.addr);
         sent.length = sge.length;
         sent.frames = frames;
+        sent.key = sge.lkey;
         pair.send_frames += frames;
         // A lost one still counts: its frames come back with its completion.
         leave(pair, std::move(sent));

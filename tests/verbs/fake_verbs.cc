@@ -25,9 +25,10 @@ using namespace pomona::rdma;
 using namespace verbs;
 
 Fabric* fabric = nullptr;
-std::string directory;
-static std::mutex global;
-static std::vector<std::unique_ptr<ListedDevice>> listed;  // handles stay valid
+// Never destroyed: exit handlers of programs may use MPI, and thus this library, later.
+std::string& directory = *new std::string;
+static std::mutex& global = *new std::mutex;
+static auto& listed = *new std::vector<std::unique_ptr<ListedDevice>>;  // handles stay valid
 static std::atomic<int> open_devices{0};
 static std::byte* wires[kDevicesMost];
 
@@ -153,13 +154,81 @@ static Mr* register_memory(verbs::Pd* pd, void* address, size_t length, int acce
     return &made->handle;
 }
 
+// What is destroyed before what stands on it stays, as on a Mac, where the order is queue pairs,
+// completion queues, regions, domains, contexts. 0: it may go.
+static int refusal(Context& context, bool in_use) {
+    if (in_use) context.device->too_early.fetch_add(1);
+    return in_use || context.device->stuck ? EBUSY : 0;
+}
+
 static int deregister(Mr* handle) {
     auto* region = reinterpret_cast<Region*>(handle);
     Context& context = context_of(handle->context);
     std::lock_guard guard(context.mutex);
+    bool in_use =
+        std::any_of(context.pairs.begin(), context.pairs.end(), [&](const QueuePair* each) {
+            return each->handle.pd == handle->pd && uses(*each, *region);
+        });
+    if (int why = refusal(context, in_use)) return why;
     std::erase(context.regions, region);
     context.device->region_owner[region->slot] = 0;
     delete region;
+    return 0;
+}
+
+static verbs::Pd* make_domain(verbs::Context* handle) {
+    Context& context = context_of(handle);
+    std::lock_guard guard(context.mutex);
+    if (context.device->lost || !context.device->port_up) return errno = ENETDOWN, nullptr;
+    auto* made = new Pd;
+    made->handle.context = handle;
+    ++context.domains;
+    return &made->handle;
+}
+
+static int destroy_domain(verbs::Pd* pd) {
+    Context& context = context_of(pd->context);
+    std::lock_guard guard(context.mutex);
+    auto of_it = [&](const auto* each) { return each->handle.pd == pd; };
+    bool in_use = std::any_of(context.pairs.begin(), context.pairs.end(), of_it) ||
+                  std::any_of(context.regions.begin(), context.regions.end(), of_it);
+    if (int why = refusal(context, in_use)) return why;
+    --context.domains;
+    delete reinterpret_cast<Pd*>(pd);
+    return 0;
+}
+
+static int close_device(verbs::Context* handle) {
+    Context& context = context_of(handle);
+    {
+        std::lock_guard guard(context.mutex);
+        bool in_use = context.domains > 0 || context.queues > 0 || !context.pairs.empty() ||
+                      !context.regions.empty();
+        if (int why = refusal(context, in_use)) return why;
+    }
+    --open_devices;
+    delete &context;
+    return 0;
+}
+
+static verbs::Cq* create_queue(verbs::Context* handle, int entries, bool has_channel) {
+    if (has_channel || entries < 1) return errno = has_channel ? EOPNOTSUPP : EINVAL, nullptr;
+    Context& context = context_of(handle);
+    std::lock_guard guard(context.mutex);
+    auto* made = new CompletionQueue;
+    made->handle.context = handle;
+    made->handle.cqe = entries;
+    ++context.queues;
+    return &made->handle;
+}
+
+static int destroy_queue(verbs::Cq* handle) {
+    auto* queue = reinterpret_cast<CompletionQueue*>(handle);
+    Context& context = context_of(handle->context);
+    std::lock_guard guard(context.mutex);
+    if (int why = refusal(context, !queue->users.empty())) return why;
+    --context.queues;
+    delete queue;
     return 0;
 }
 
@@ -209,6 +278,7 @@ static int destroy_pair(verbs::Qp* handle) {
     auto* pair = reinterpret_cast<QueuePair*>(handle);
     Context& context = context_of(handle->context);
     std::lock_guard guard(context.mutex);
+    if (int why = refusal(context, false)) return why;
     progress(*pair);
     std::erase(context.pairs, pair);
     for (Cq* each : {handle->send_cq, handle->recv_cq}) {
@@ -239,13 +309,13 @@ static int to_ready_to_receive(QueuePair& pair, const QpAttr& attr, int mask) {
     bool there = context.device->port_up && other.port_up && !other.lost;
     if (!there || !has_gid(other, target)) return ETIMEDOUT;
     uint32_t number = attr.dest_qp_num;
-    if ((number >> 4 & 0x1f) != static_cast<uint32_t>(context.device->other) ||
+    if ((number >> 4 & 0x3f) != static_cast<uint32_t>(context.device->other) ||
         (number & 0xf) >= static_cast<uint32_t>(kLimits.queue_pairs))
         return EINVAL;
     pair.peer_device = &other;
     pair.peer = &other.queue_pairs[number & 0xf];
     pair.peer_generation = pair.peer->generation;
-    if ((pair.peer_generation & 0x7fff) != number >> 9) return EINVAL;
+    if ((pair.peer_generation & 0x3fff) != number >> 10) return EINVAL;
     pair.peer_wires = map_wires(context.device->other);
     if (!pair.peer_wires) return ENOMEM;
     pair.slot->peer = number;
@@ -289,11 +359,7 @@ EXPORT verbs::Device** ibv_get_device_list(int* number) { return fake::list_devi
 EXPORT void ibv_free_device_list(verbs::Device** list) { std::free(list); }
 EXPORT const char* ibv_get_device_name(verbs::Device* device) { return device->name; }
 EXPORT verbs::Context* ibv_open_device(verbs::Device* device) { return fake::open_device(device); }
-EXPORT int ibv_close_device(verbs::Context* context) {
-    --fake::open_devices;
-    delete &fake::context_of(context);
-    return 0;
-}
+EXPORT int ibv_close_device(verbs::Context* context) { return fake::close_device(context); }
 EXPORT int ibv_query_port(verbs::Context* context, uint8_t port, verbs::PortAttr* out) {
     return port == fake::kLimits.port ? fake::query_port(context, out) : EINVAL;
 }
@@ -304,34 +370,16 @@ EXPORT int ibv_query_gid(verbs::Context* context, uint8_t, int index, verbs::Gid
     std::memcpy(out->raw, gid.data(), gid.size());
     return 0;
 }
-EXPORT verbs::Pd* ibv_alloc_pd(verbs::Context* context) {
-    const fake::DeviceState& device = *fake::context_of(context).device;
-    if (device.lost || !device.port_up) return errno = ENETDOWN, nullptr;
-    auto* made = new fake::Pd;
-    made->handle.context = context;
-    return &made->handle;
-}
-EXPORT int ibv_dealloc_pd(verbs::Pd* pd) {
-    delete reinterpret_cast<fake::Pd*>(pd);
-    return 0;
-}
+EXPORT verbs::Pd* ibv_alloc_pd(verbs::Context* context) { return fake::make_domain(context); }
+EXPORT int ibv_dealloc_pd(verbs::Pd* pd) { return fake::destroy_domain(pd); }
 EXPORT verbs::Mr* ibv_reg_mr(verbs::Pd* pd, void* address, size_t length, int access) {
     return fake::register_memory(pd, address, length, access);
 }
 EXPORT int ibv_dereg_mr(verbs::Mr* region) { return fake::deregister(region); }
 EXPORT verbs::Cq* ibv_create_cq(verbs::Context* context, int entries, void*, void* channel, int) {
-    if (channel || entries < 1) return errno = channel ? EOPNOTSUPP : EINVAL, nullptr;
-    auto* made = new fake::CompletionQueue;
-    made->handle.context = context;
-    made->handle.cqe = entries;
-    return &made->handle;
+    return fake::create_queue(context, entries, channel != nullptr);
 }
-EXPORT int ibv_destroy_cq(verbs::Cq* handle) {
-    auto* queue = reinterpret_cast<fake::CompletionQueue*>(handle);
-    if (!queue->users.empty()) return EBUSY;
-    delete queue;
-    return 0;
-}
+EXPORT int ibv_destroy_cq(verbs::Cq* handle) { return fake::destroy_queue(handle); }
 EXPORT verbs::Qp* ibv_create_qp(verbs::Pd* pd, verbs::QpInitAttr* asked) {
     return fake::create_pair(pd, asked);
 }
@@ -363,6 +411,7 @@ template <class Count> static uint64_t sum_of(Count fake::DeviceState::*count) {
 }
 EXPORT uint64_t fake_messages() { return sum_of(&fake::DeviceState::messages); }
 EXPORT uint64_t fake_without_receive() { return sum_of(&fake::DeviceState::no_receive); }
+EXPORT uint64_t fake_too_early() { return sum_of(&fake::DeviceState::too_early); }
 EXPORT int fake_control(const char* command) {
     return fake::open_once() && fake::control(*fake::fabric, command) ? 0 : -1;
 }

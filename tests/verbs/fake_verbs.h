@@ -36,6 +36,7 @@ struct Context {
     std::byte* wires = nullptr;  // of this device
     std::recursive_mutex mutex;
     std::vector<struct Region*> regions;
+    int domains = 0, queues = 0;  // that stand
     std::minstd_rand random;
     // The thread that sends what waits, with the mutex held; from the first such message on.
     std::vector<QueuePair*> pairs;
@@ -68,6 +69,7 @@ struct Leaving {
     size_t length = 0;
     std::vector<std::byte> own{};  // a copy, where a fault changes it; `data` points into it
     uint32_t frames = 0;           // of the send queue
+    uint32_t key = 0;              // of the region that it was posted from
     bool completes = true;
     bool begun = false;
     size_t done = 0;
@@ -78,6 +80,7 @@ struct Posted {
     uint64_t wr_id;
     std::byte* to;
     size_t length;
+    uint32_t key;
 };
 
 // Before each message in a ring.
@@ -110,14 +113,14 @@ struct QueuePair {
     std::byte* peer_wires = nullptr;
 };
 
-// Numbers of queue pairs: 15 bits of the generation, 5 of the device, 4 of the slot.
+// Numbers of queue pairs: 14 bits of the generation, 6 of the device, 4 of the slot.
 inline uint32_t number_of(int device, int slot, uint32_t generation) {
-    return (generation & 0x7fff) << 9 | static_cast<uint32_t>(device) << 4 |
+    return (generation & 0x3fff) << 10 | static_cast<uint32_t>(device) << 4 |
            static_cast<uint32_t>(slot);
 }
 
 extern Fabric* fabric;
-extern std::string directory;
+extern std::string& directory;
 std::byte* map_wires(int device);  // each ring twice, one behind the other: nothing wraps
 inline std::byte* ring_of(std::byte* wires, int slot, uint32_t generation) {
     return wires + (static_cast<size_t>(slot) * 2 + (generation & 1)) * 2 * kRing;
@@ -130,6 +133,8 @@ void send_later(Context& context);
 void complete(verbs::Cq* queue, QueuePair& pair, uint64_t wr_id, verbs::WcStatus status,
               verbs::WcOpcode opcode, size_t length);
 void flush_all(QueuePair& pair);
+// Something is posted that lies in this memory.
+bool uses(const QueuePair& pair, const Region& region);
 int post_send(verbs::Qp* pair, verbs::SendWr* wr, verbs::SendWr** bad);
 int post_receive(verbs::Qp* pair, verbs::RecvWr* wr, verbs::RecvWr** bad);
 int poll(verbs::Cq* queue, int entries, verbs::Wc* out);

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 namespace pomona::rdma {
 namespace {
@@ -251,6 +252,82 @@ TEST_F(FakeVerbs, queue_pairs_of_all_processes) {
     waitpid(child, nullptr, 0);
     EXPECT_EQ(count(), 10u);
     for (int end : tell) close(end);
+}
+
+// Goal: nothing is given back, or left out of the count, while something else stands on it.
+TEST_F(FakeVerbs, what_something_stands_on_is_not_given_back) {
+    join();
+    uint64_t begin = world().too_early(), refusals = 0;
+    auto refused = [&](int error) {
+        EXPECT_EQ(error, EBUSY);
+        EXPECT_EQ(world().too_early(), begin + ++refusals);
+    };
+    auto* listed = a->device.context()->device;
+    verbs::Context* context = library->open_device(listed);
+    Pd* domain = library->alloc_pd(context);
+    refused(library->close_device(context));
+    Mr* region = library->reg_mr(domain, a->memory.data(), 16384, kLocalWrite);
+    refused(library->dealloc_pd(domain));
+    Cq* queue = library->create_cq(context, 16, nullptr, nullptr, 0);
+    QpInitAttr asked = a->wanted();
+    asked.send_cq = asked.recv_cq = queue;
+    auto* made = library->create_qp(domain, &asked);
+    refused(library->destroy_cq(queue));
+    EXPECT_EQ(library->dereg_mr(region), 0) << "nothing is posted from it";
+    refused(library->dealloc_pd(domain));
+    EXPECT_EQ(library->destroy_qp(made), 0);
+    EXPECT_EQ(library->dealloc_pd(domain), 0);
+    refused(library->close_device(context));
+    EXPECT_EQ(library->destroy_cq(queue), 0);
+    EXPECT_EQ(library->close_device(context), 0);
+    EXPECT_EQ(world().too_early(), begin + refusals);
+}
+
+// Goal: a region in which messages are posted, to be received or sent, is not given back before
+// these have ended, or their queue pair has gone.
+TEST_F(FakeVerbs, memory_of_posted_messages_is_not_given_back) {
+    join();
+    Wc wc;
+    auto post = [&](End& end, Mr* region, bool sends) {
+        Sge sge{reinterpret_cast<uint64_t>(region->addr), 100, region->lkey};
+        RecvWr receive{7, nullptr, &sge, 1}, *bad_receive;
+        SendWr send{}, *bad_send;
+        send.sg_list = &sge;
+        send.num_sge = 1;
+        send.opcode = kSend;
+        auto& ops = end.device.context()->ops;
+        EXPECT_EQ(sends ? ops.post_send(end.pair, &send, &bad_send)
+                        : ops.post_recv(end.pair, &receive, &bad_receive),
+                  0);
+    };
+    auto made_by = [&](End& end) {
+        return library->reg_mr(end.device.domain(), end.memory.data(), 16384, kLocalWrite);
+    };
+    Mr *of_a = made_by(*a), *of_b = made_by(*b);
+    world().say("stall 0 * on");
+    post(*b, of_b, false);
+    post(*a, of_a, true);
+    EXPECT_EQ(library->dereg_mr(of_b), EBUSY);
+    EXPECT_EQ(library->dereg_mr(of_a), EBUSY);
+    world().say("stall 0 * off");
+    ASSERT_TRUE(a->next(kSent, wc));
+    ASSERT_TRUE(b->next(kReceived, wc));
+    EXPECT_EQ(library->dereg_mr(of_a), 0);
+    post(*b, of_b, false);
+    EXPECT_EQ(library->dereg_mr(of_b), EBUSY);
+    EXPECT_EQ(library->destroy_qp(std::exchange(b->pair, nullptr)), 0);
+    EXPECT_EQ(library->dereg_mr(of_b), 0);
+}
+
+// Goal: what a device gives nothing back of stays, and is no wrong order of who asked.
+TEST_F(FakeVerbs, stuck_devices_give_nothing_back) {
+    uint64_t begin = world().too_early();
+    a->make_pair();
+    world().say("stuck 0 * on");
+    EXPECT_EQ(library->destroy_qp(a->pair), EBUSY);
+    world().say("stuck 0 * off");
+    EXPECT_EQ(library->destroy_qp(std::exchange(a->pair, nullptr)), 0);
+    EXPECT_EQ(world().too_early(), begin);
 }
 
 TEST_F(FakeVerbs, ports_and_addresses) {

@@ -48,13 +48,19 @@ struct FakeWorld {
         void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
         return reinterpret_cast<uint64_t (*)()>(dlsym(library, "fake_without_receive"))();
     }
+    // Calls to destroy what something else still stood on.
+    uint64_t too_early() {
+        void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
+        return reinterpret_cast<uint64_t (*)()>(dlsym(library, "fake_too_early"))();
+    }
     // No faults any more.
     void calm() {
         for (const char* each :
              {"drop * * 0", "duplicate * * 0", "reorder * * 0", "corrupt * * 0", "stall * * off",
               "hold * * off", "reliable * * off", "gids * * on", "regions * * on", "find * *",
               "port * * up", "latency * * 0", "rate * * 0", "message_most * * 16773120",
-              "too_long * * lost", "granted * * 4095", "deep * * 4095", "hang * * off"})
+              "too_long * * lost", "stuck * * off", "granted * * 4095", "deep * * 4095",
+              "hang * * off"})
             say(each);
     }
     std::string directory;

@@ -2,6 +2,7 @@
 // Goal: two ranks agree on queue pairs or stay with TCP, never half; every fault moves what was
 // under way to TCP and, when it is over, back; the limits of devices are kept. Method: ranks in one
 // process (rdma_world.h); numbered payloads of random lengths, which the sinks check.
+#include "btl/base/log.h"
 #include "btl/rdma/crc32c.h"
 #include "btl/rdma/neighbour.h"
 #include "btl/rdma/plan.h"
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <ostream>
 #include <sys/socket.h>
 #include <thread>
 
@@ -141,9 +143,56 @@ INSTANTIATE_TEST_SUITE_P(All, RdmaFaults,
                                          std::pair{"stall 0 * on", "stall 0 * off"},
                                          std::pair{"drop * * 1000", "drop * * 0"},
                                          std::pair{"drop 1 * 1000", "drop 1 * 0"},
-                                         std::pair{"corrupt * * 1000", "corrupt * * 0"},
-                                         std::pair{"regions * * off", "regions * * on"},
-                                         std::pair{"gids * * off", "gids * * on"}));
+                                         std::pair{"corrupt * * 1000", "corrupt * * 0"}));
+
+// Goal: where a path cannot be made anew in mid-job, messages stay with TCP, the reason is told,
+// and RDMA comes back when what was in the way has gone. Method: faults of making a path, which a
+// path that stands does not feel; then its cable is pulled and plugged in among messages.
+struct Obstacle {
+    const char *fault, *mend, *words;
+    friend void PrintTo(const Obstacle& each, std::ostream* out) { *out << each.fault; }
+};
+class RdmaObstacles : public testing::TestWithParam<Obstacle> {};
+TEST_P(RdmaObstacles, keep_messages_with_TCP) {
+    Ranks world(2);
+    world.exchange(50);
+    ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+    Counting &near = *world.ranks[0].rdma, &far = *world.ranks[1].rdma;
+    fabric().say(GetParam().fault);
+    uint64_t before = world.by_rdma();
+    EXPECT_TRUE(world.until([&] {
+        world.exchange(50);
+        return world.by_rdma() > before + 100;
+    })) << "a path that stands goes on";
+    int ups = near.ups + far.ups;
+    world.exchange(2000, [&](uint64_t turn) {
+        if (turn == 20) fabric().say("pull * *");
+        if (turn == 100) fabric().say("plug * *");
+    });
+    auto told = [&](Counting& rdma, int peer) {
+        return rdma.describe(peer).text.find(GetParam().words) != std::string::npos;
+    };
+    EXPECT_TRUE(world.until([&] { return told(near, 1) || told(far, 0); }))
+        << near.describe(1).text << "; " << far.describe(0).text;
+    before = world.by_rdma();
+    world.exchange(300);
+    EXPECT_EQ(world.by_rdma(), before);
+    EXPECT_EQ(near.ups + far.ups, ups);
+    fabric().say(GetParam().mend);
+    ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+    EXPECT_TRUE(world.until([&] {
+        world.exchange(50);
+        return world.by_rdma() > before + 100;
+    }));
+}
+INSTANTIATE_TEST_SUITE_P(
+    All, RdmaObstacles,
+    testing::Values(Obstacle{"regions * * off", "regions * * on", "does not register memory"},
+                    Obstacle{"regions 1 * off", "regions 1 * on", "does not register memory"},
+                    Obstacle{"gids * * off", "gids * * on", "has no address yet"},
+                    Obstacle{"gids 1 * off", "gids 1 * on", "has no address yet"},
+                    Obstacle{"granted * * 2", "granted * * 4095", "too little room"},
+                    Obstacle{"reliable 0 * on", "reliable 0 * off", "gives no queue pair"}));
 
 class RdmaLosses : public testing::TestWithParam<const char*> {};
 TEST_P(RdmaLosses, are_repaired) {
@@ -312,6 +361,33 @@ TEST(Rdma, a_device_grants_less_than_was_asked_for) {
     }));
     EXPECT_FALSE(world.joined(0, 1));
     fabric().calm();
+}
+
+// Goal: a device that takes nothing back costs no message, is asked for nothing in a wrong order,
+// and a person is told; what it can still write to stays. Method: such a device, whose cable
+// is pulled, or which vanishes.
+TEST(Rdma, a_device_takes_nothing_back) {
+    for (auto [fault, mend] :
+         {std::pair{"pull * *", "plug * *"}, std::pair{"lose 0 *", "find 0 *"}}) {
+        Ranks world(2);
+        world.exchange(50);
+        ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+        int ups = world.ranks[0].rdma->ups, before = fabric().held_by(getpid());
+        long warnings = log_warning_count();
+        fabric().say("stuck 0 * on");
+        fabric().say(fault);
+        ASSERT_TRUE(world.until([&] { return !world.joined(0, 1) && !world.joined(1, 0); }));
+        world.exchange(300);
+        EXPECT_GT(log_warning_count(), warnings);
+        int kept = fabric().held_by(getpid()) - world.held;
+        EXPECT_EQ(2 * kept, before - world.held) << "what one of the two ends had";
+        world.held += kept;
+        fabric().say("stuck * * off");
+        fabric().say(mend);
+        EXPECT_TRUE(
+            world.until([&] { return world.ranks[0].rdma->ups > ups && world.joined(0, 1); }));
+        world.exchange(300);
+    }
 }
 
 // Goal: a person is told what stands in the way of each device, and the mend.

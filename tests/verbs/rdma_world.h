@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 namespace pomona {
 
 inline FakeWorld& fabric() {
@@ -83,6 +85,8 @@ struct Ranks {
                    Params given = {})
         : cables(cables), clock(by ? *by : real), params(std::move(given)) {
         if (only < 0) fabric().calm();
+        held = fabric().held_by(getpid());
+        too_early = fabric().too_early();
         char pattern[] = "/tmp/pomona-rdma-XXXXXX";
         directory = mkdtemp(pattern);
         ranks = std::vector<Rank>(static_cast<size_t>(size));  // they stay where they are
@@ -91,6 +95,9 @@ struct Ranks {
     }
     ~Ranks() {
         for (auto& each : ranks) each.transport.reset();
+        // All is given back, and in the right order.
+        EXPECT_EQ(fabric().held_by(getpid()), held);
+        EXPECT_EQ(fabric().too_early(), too_early);
         std::filesystem::remove_all(directory);
     }
     void make(int rank, int size) {
@@ -192,6 +199,8 @@ struct Ranks {
     std::string directory;
     std::vector<Rank> ranks;
     uint64_t sent[2] = {0, 0};
+    int held = 0;  // of devices by this process, and to be held at the end
+    uint64_t too_early = 0;
 };
 
 struct Fabric final : testing::Environment {
