@@ -20,7 +20,7 @@ static constexpr Nanoseconds kLongTime = 1'000'000'000;
 static constexpr Nanoseconds kProbeEvery = 20'000'000;
 // Rounds through all pairs of devices without success before long pauses.
 static constexpr int kRoundsMost = 2;
-static constexpr Nanoseconds kRestFirst = 1'000'000'000;
+static constexpr Nanoseconds kRestFirst = 250'000'000;
 static constexpr Nanoseconds kRestMost = 30'000'000'000;
 static constexpr size_t kTriesMost = 16;
 static constexpr size_t kUnsaidMost = 16;
@@ -163,7 +163,7 @@ void RdmaEndpoint::give_up_round() {
     ++failures_;
     if (failures_ >= kRoundsMost)
         rest_until_ =
-            owner_.now() + std::min(kRestMost, kRestFirst << std::min(failures_ - kRoundsMost, 6));
+            owner_.now() + std::min(kRestMost, kRestFirst << std::min(failures_ - kRoundsMost, 7));
     // Where there is a cable a person expects it to be used, and can do something about it.
     bool first = owner_.path() == 0 && !owner_.devices().is_reached(peer, 0);
     if (failures_ == kRoundsMost && first && (joined_ || was_up_))
