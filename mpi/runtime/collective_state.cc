@@ -143,6 +143,7 @@ const std::shared_ptr<const coll::Schedule>& CollectiveState::schedule(coll::Sha
     const auto& found = cache.get(shape, machine, choice, &built, rules);
     if (built) {
         say_lowered(choice, shape.collective);
+        say_other(choice, shape, found->algorithm());
         LOG(debug, coll, "{} of {} bytes on {} goes by {}", coll::collective_name(shape.collective),
             shape.bytes(), name_for_people(comm), found->algorithm());
     }
@@ -160,6 +161,18 @@ void CollectiveState::say_lowered(const coll::Choice& choice, coll::Collective c
         "{}={}:segments={} is lowered to {} among {} ranks, the most that can be numbered",
         coll::collective_name(collective), choice.algorithm, choice.options.segments, most,
         comm.size());
+}
+
+// Once for a collective, by one rank: what the user wants has no schedule for this call.
+void CollectiveState::say_other(const coll::Choice& choice, const coll::Shape& shape,
+                                const char* taken) {
+    uint32_t bit = uint32_t{1} << static_cast<unsigned>(shape.collective);
+    bool other = !choice.algorithm.empty() && choice.algorithm != taken;
+    if (!other || comm.size() < 2 || comm.rank() != 0 || (said_other_ & bit) != 0) return;
+    said_other_ |= bit;
+    LOG(info, coll, "{}={} has no schedule for {} bytes on {}: {} is used",
+        coll::collective_name(shape.collective), choice.algorithm, shape.bytes(),
+        name_for_people(comm), taken);
 }
 
 Error why_ended(const Communicator& comm) {

@@ -79,8 +79,10 @@ private:
     coll::WatchedGroup* watched_by_messages();
     void read_own_rules();
     void say_lowered(const coll::Choice& choice, coll::Collective collective);
+    void say_other(const coll::Choice& choice, const coll::Shape& shape, const char* taken);
 
     bool board_begun_ = false, said_lowered_ = false;
+    uint32_t said_other_ = 0;  // of collectives
     int rooted_ = 0;
     std::unique_ptr<WatchedCommunicator> watched_;
 };

@@ -37,7 +37,7 @@ FAULTS = {"plain": "hold * * on",
 def under(build, script, faults="hold * * on", machines=2):
     done = subprocess.run([str(PROGRAMS / "rdma.sh"), str(build), str(machines), "1", "sh", "-c", script],
                           capture_output=True, text=True, timeout=300,
-                          env=dict(os.environ, RDMA_FAULTS=faults))
+                          env=dict(os.environ, RDMA_FAULTS=faults, RDMA_LEAST="0"))
     if done.returncode != 0:
         sys.exit(f"{script} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout

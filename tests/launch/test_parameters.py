@@ -90,6 +90,16 @@ class Parameters(unittest.TestCase):
                                   env={**self.environment, "POMONA_CONFIG": path})
             self.assertEqual((done.returncode, done.stderr.count(f"{path} {why}")), (0, 1), done.stderr)
 
+    def test_an_algorithm_that_cannot_serve_a_call_is_told_of(self):
+        bench = os.path.join(os.path.dirname(MPIRUN), "mpi-bench")
+        call = ("-n", "2", "--oversubscribe", "--set", "allreduce=cables", bench, "allreduce", "-q", "-s", "8:64",
+                "-t", "0.001")
+        self.run_it(*call, POMONA_LOG="warn,coll=info")
+        said = re.findall(r"allreduce=cables has no schedule for \d+ bytes on .*: \w+ is used", self.said)
+        self.assertEqual(len(said), 1, self.said)  # once
+        self.run_it(*call)
+        self.assertEqual(self.said, "")
+
     def test_a_job_that_has_ended(self):
         self.write("nap_us=77\n")
         done = subprocess.run([POMONA, "params"], capture_output=True, text=True, timeout=60,

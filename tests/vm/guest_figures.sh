@@ -4,18 +4,21 @@
 build=$1
 here=$(dirname "$0")
 bench() {
-    "$build/bin/mpirun" --oversubscribe -n 2 --set "transports=$1" "$here/../programs/nodes.sh" 1 \
-        "$build/bin/mpi-bench" "${@:2}" > /dev/null 2> /tmp/errors || cat /tmp/errors
+    "$build/bin/mpirun" --oversubscribe -n 2 --set "transports=$1" --set "rdma_crc=$2" "$here/../programs/nodes.sh" 1 \
+        "$build/bin/mpi-bench" "${@:3}" > /dev/null 2> /tmp/errors || cat /tmp/errors
 }
 round=0
 while [ $round -lt "$2" ]; do
     echo "round $round"
     "$build/tests/verbs_bench" rdma_en2 rdma_en2 "${EFFORT:-0.1}" credit || exit 1
-    for transport in rdma tcp; do
-        list=self,tcp
-        [ $transport = tcp ] || list=self,rdma,tcp
-        bench $list latency -q -s 1:8 --step 2 -t 2 --json "/tmp/shared/latency-$transport-$round"
-        bench $list bandwidth -q -s 65536:4194304 --step 4 -t 2 --json "/tmp/shared/bandwidth-$transport-$round"
+    for how in rdma unchecked tcp; do
+        list=self,rdma,tcp crc=auto
+        case $how in
+        tcp) list=self,tcp ;;
+        unchecked) crc=none ;;
+        esac
+        bench $list $crc latency -q -s 1:8 --step 2 -t 2 --json "/tmp/shared/latency-$how-$round"
+        bench $list $crc bandwidth -q -s 65536:4194304 --step 4 -t 2 --json "/tmp/shared/bandwidth-$how-$round"
     done
     round=$((round + 1))
 done
