@@ -114,7 +114,8 @@ bool Waiting::read(Reader& in) {
 }
 
 std::string operation_text(const Waiting& waiting) {
-    std::string text = waiting.operation;
+    // A call that is not on the stack, as in MPI_Init of a spawned rank, has no name.
+    std::string text = waiting.operation.empty() ? "an MPI call" : waiting.operation;
     if (!waiting.communicator.empty()) text += " on " + waiting.communicator;
     if (!waiting.detail.empty()) text += " (" + waiting.detail + ")";
     return text;

@@ -15,8 +15,9 @@ namespace pomona::rdma {
 static constexpr Nanoseconds kAnswerTime = 10'000'000'000;
 static constexpr Nanoseconds kAskEvery = 1'000'000'000;
 static constexpr Nanoseconds kProbeTime = 10'000'000'000;
-// Short messages got through, long ones did not within this.
-static constexpr Nanoseconds kLongTime = 1'000'000'000;
+// Short messages got through, long ones did not within this: then the follower is asked whether it
+// has looked, and once it has its probes have so long to come.
+static constexpr Nanoseconds kLongTime = 100'000'000;
 static constexpr Nanoseconds kProbeEvery = 20'000'000;
 // Rounds through all pairs of devices without success before long pauses.
 static constexpr int kRoundsMost = 2;
@@ -201,13 +202,17 @@ void RdmaEndpoint::hear(const Words& words) {
         return leave({Code::peer_gone, "The other process has left the RDMA path", peer},
                      words.text);
     case Word::resync:
-        if (!current || state_ != State::up) return;
+        if (!current || state_ < State::answering) return;
         std::copy(std::begin(words.frames), std::end(words.frames), resync_);
         resync_asked_ = true;
         return;
     case Word::credit:
-        if (!current || state_ != State::up) return;
+        if (!current || (state_ != State::up && state_ != State::probing)) return;
         for (int i = 0; i < cable_->pairs(); ++i) cable_->take_credit(i, words.frames[i]);
+        if (state_ == State::probing && short_at_ != 0 && !has_looked_) {
+            has_looked_ = true;
+            deadline_ = std::min(deadline_, owner_.now() + kLongTime);
+        }
         return;
     case Word::again: return try_again();
     case Word::asleep:
@@ -222,6 +227,12 @@ void RdmaEndpoint::hear(const Words& words) {
         if (state_ == State::asking) theirs_ = words.devices;
         return;
     }
+}
+
+bool RdmaEndpoint::ask_for_credit() {
+    Words words{Word::resync, attempt_};
+    for (int i = 0; i < cable_->pairs(); ++i) words.frames[i] = cable_->sent_frames(i);
+    return owner_.say(peer, words);
 }
 
 // The device has had nothing more: what the peer had sent when it asked, and has not come, is lost.
@@ -330,7 +341,11 @@ void RdmaEndpoint::probe_again(Nanoseconds now) {
             say(Words{Word::go, attempt_});
             return come_up();
         }
-        if (probes_came(0) && deadline_ > now + kLongTime) deadline_ = now + kLongTime;
+        if (probes_came(0) && short_at_ == 0) short_at_ = now;
+        if (short_at_ != 0 && !has_asked_ && now - short_at_ > kLongTime) {
+            has_asked_ = true;
+            ask_for_credit();
+        }
         if (now - probed_at_ > kProbeEvery) {
             probed_at_ = now;
             for (int pair = 0; pair < cable_->pairs(); ++pair)
@@ -398,6 +413,8 @@ void RdmaEndpoint::drop_cable() {
     resync_asked_ = false;
     for (Assembly& each : assembly_) each.bytes.clear();
     for (Probes& each : probes_) each = {};
+    short_at_ = 0;
+    has_asked_ = has_looked_ = false;
     meter_ = {};
     sleep_ = Sleep::no;
     peer_sleeps_ = false;
@@ -412,7 +429,6 @@ void RdmaEndpoint::note(const Reason& why) {
 }
 
 void RdmaEndpoint::say(Words words) {
-    words.path = static_cast<uint8_t>(owner_.path());
     // The last ones count.
     if (unsaid_.size() == kUnsaidMost) unsaid_.pop_front();
     unsaid_.push_back(std::move(words));

@@ -287,9 +287,7 @@ void RdmaEndpoint::look(Nanoseconds now, Sink& sink) {
         if (blocked_pause_ == 0) blocked_pause_ = kBlockedFirst;
         // What the device still has is not lost.
         if (now - blocked_since_ > blocked_pause_ && cable_->all_sent()) {
-            Words words{Word::resync, attempt_};
-            for (int i = 0; i < cable_->pairs(); ++i) words.frames[i] = cable_->sent_frames(i);
-            if (owner_.say(peer, words)) {
+            if (ask_for_credit()) {
                 blocked_since_ = now;
                 blocked_pause_ = std::min(2 * blocked_pause_, kBlockedMost);
             }
@@ -302,7 +300,7 @@ void RdmaEndpoint::look(Nanoseconds now, Sink& sink) {
         Reason why{leads_ ? "the other process did not answer in time"
                           : "the other process did not go on in time"};
         if (state_ == State::asking) note(why), give_up_round();
-        else if (leads_) next_try(why, state_ == State::probing && probes_came(0));
+        else if (leads_) next_try(why, state_ == State::probing && has_looked_);
         else fail(why);
     }
 }

@@ -31,7 +31,8 @@ class EndpointOwner {
 public:
     virtual ~EndpointOwner() = default;
     virtual Nanoseconds now() = 0;
-    virtual bool say(int peer, const Words& words) = 0;
+    // To this path's other end.
+    virtual bool say(int peer, Words words) = 0;
     virtual Devices& devices() = 0;
     virtual int path() const = 0;  // which of those by RDMA to a peer
     // The longest message to try first, with checksums or without.
@@ -105,6 +106,7 @@ private:
     void offered(const Words& words);
     void accepted(const Words& words);
     void peer_falls_asleep(const Words& words);
+    bool ask_for_credit();
     void answer_resync();
     void say(Words words);
     void drain_unsaid();
@@ -156,6 +158,9 @@ private:
         uint32_t came = 0, owed = 0;
     };
     Probes probes_[2];
+    Nanoseconds short_at_ = 0;  // those of the first queue pair had come; 0: no
+    bool has_asked_ = false,
+         has_looked_ = false;  // then, for the others; the follower has answered
     std::deque<Words> unsaid_;
     bool tell_gone_ = false, tell_up_ = false;
     bool told_up_ = false;  // the sink knows of this path

@@ -123,7 +123,8 @@ public:
 
     // -- for endpoints
     Nanoseconds now() override { return options_.clock->now(); }
-    bool say(int peer, const Words& words) override {
+    bool say(int peer, Words words) override {
+        words.path = static_cast<uint8_t>(path_);
         return speaker_ && speaker_(peer, words.pack());
     }
     Devices& devices() override { return *devices_; }

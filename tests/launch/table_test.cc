@@ -48,6 +48,16 @@ std::vector<TableProcess> processes(int count) {
     return out;
 }
 
+// Goal: who waits in a call without a name is told of in a sentence all the same.
+TEST(WaitTable, a_call_without_a_name) {
+    WaitTable table;
+    Waiting unnamed = receive({});
+    unnamed.operation.clear();
+    tell(table, 0, unnamed);
+    EXPECT_THAT(table.lines(processes(1), 4 * kSecond),
+                ElementsAre(HasSubstr("has been in an MPI call on MPI_COMM_WORLD for 3.0 s")));
+}
+
 TEST(WaitTable, two_that_receive_from_each_other) {
     WaitTable table;
     tell(table, 0, receive({1}));

@@ -131,6 +131,26 @@ TEST(Cables, are_found_when_their_address_comes) {
     }
 }
 
+// Goal: each cable has its room back after what filled it was lost. Method: of each cable in turn
+// long messages are lost, more than there is room for; then it carries them again.
+TEST(Cables, have_their_room_back_after_losses) {
+    fabric().calm();
+    Ranks world(2, -1, 2);
+    world.exchange(50);
+    ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+    for (size_t cable : {0u, 1u}) {
+        std::string text = world.ranks[0].by_cable[cable]->describe(1).text;
+        std::string name = text.find("rdma_en2") != text.npos ? "rdma_en2" : "rdma_en3";
+        fabric().say("message_most 0 " + name + " 4096");
+        for (int times = 0; times < 4; ++times) send_whole(world, 4 << 20);
+        fabric().calm();
+        EXPECT_TRUE(eventually([&] {
+            return shares(world, [&] { send_whole(world, 4 << 20); })[cable] > 0.1;
+        })) << "cable "
+            << cable;
+    }
+}
+
 TEST(Cables, share_long_payloads_by_their_rates) {
     Ranks world(2, -1, 2);
     world.exchange(50);
