@@ -24,6 +24,9 @@ static constexpr int kRoundsMost = 2;
 static constexpr Nanoseconds kRestFirst = 250'000'000;
 static constexpr Nanoseconds kRestMost = 30'000'000'000;
 static constexpr size_t kTriesMost = 16;
+// So many messages of a queue pair were lost one after the other: it carries none any more. The path
+// is made anew, which finds out what length still gets through.
+static constexpr uint64_t kLostMost = 8;
 static constexpr size_t kUnsaidMost = 16;
 
 // Of a network that somebody has chosen. What systems take for themselves (169.254/16, RFC 3927)
@@ -71,6 +74,7 @@ Status RdmaEndpoint::dial() {
     state_ = leads_ ? State::asking : State::waiting;
     if (leads_) {
         theirs_.clear();
+        stride_ = 0;
         deadline_ = now + kAnswerTime;
         ask(now);
     }
@@ -242,6 +246,10 @@ void RdmaEndpoint::answer_resync() {
     Words answer{Word::credit, attempt_};
     for (int i = 0; i < cable_->pairs(); ++i) {
         cable_->lost_below(i, resync_[i]);
+        // Its short messages may arrive all the same: only this end knows of the others.
+        if (state_ == State::up && cable_->lost_in_row(i) >= kLostMost)
+            return fail(
+                {format(messages::rdma_all_lost, cable_->stride(i), cable_->device().name())});
         answer.frames[i] = cable_->credit(i);
     }
     cable_->told_credit();

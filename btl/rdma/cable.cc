@@ -333,6 +333,16 @@ Reason Cable::not_taken(int error) const {
     return {format(messages::rdma_not_taken, device_->name()), "look at its cable", error};
 }
 
+bool Cable::is_stuck(int calls) {
+    bool stuck = false;
+    for (QueuePair& pair : pairs_) {
+        bool moves = pair.free.size() == pair.slots || std::exchange(pair.has_sent, false);
+        pair.idle_calls = moves ? 0 : pair.idle_calls + 1;
+        stuck |= pair.idle_calls >= calls;
+    }
+    return stuck;
+}
+
 bool Cable::all_sent() const {
     return std::all_of(pairs_.begin(), pairs_.end(),
                        [](const QueuePair& each) { return each.free.size() == each.slots; });
@@ -369,6 +379,7 @@ int Cable::poll(CableOwner& owner, int most, const bool& stopped, Reason& why) {
         auto slot = static_cast<uint32_t>(wc.wr_id);
         if ((wc.wr_id >> 32 & 1) == 0) {
             pair.free.push_back(slot);
+            pair.has_sent = true;
             left_ += pair.stride;
             continue;
         }
@@ -378,6 +389,7 @@ int Cable::poll(CableOwner& owner, int most, const bool& stopped, Reason& why) {
         const MessageHead* head = sound_head(message, peer_checks_);
         if (head && head->attempt == options_.attempt && !stopped) {
             pair.seen = std::max(pair.seen, head->sequence + pair.frames);
+            pair.lost = 0;
             take_credit(0, head->credit[0]);
             if (pairs_.size() > 1) take_credit(1, head->credit[1]);
             owner.message(static_cast<int>(which), *head,
@@ -417,7 +429,14 @@ void Cable::take_credit(int which, uint64_t frames) {
 
 void Cable::lost_below(int which, uint64_t frames) {
     QueuePair& pair = pairs_[static_cast<size_t>(which)];
-    if (frames <= pair.seen + kLimits.frames_most) pair.seen = std::max(pair.seen, frames);
+    if (frames <= pair.seen || frames > pair.seen + kLimits.frames_most) return;
+    pair.lost += frames - pair.seen;
+    pair.seen = frames;
+}
+
+uint64_t Cable::lost_in_row(int which) const {
+    const QueuePair& pair = pairs_[static_cast<size_t>(which)];
+    return pair.lost / pair.frames;
 }
 
 }  // namespace pomona::rdma

@@ -80,6 +80,8 @@ public:
     int send_short(const FrameHeader& header, ConstBytes payload);
     Reason not_taken(int error) const;
     bool all_sent() const;
+    // Has a queue pair sent nothing of what it has, at so many calls of this one after the other?
+    bool is_stuck(int calls);
     // Bytes of messages that the device still has, and that have left it, ever.
     size_t queued() const { return static_cast<size_t>(given_ - left_); }
     uint64_t left() const { return left_; }
@@ -96,6 +98,8 @@ public:
     void take_credit(int pair, uint64_t frames);
     // The peer has sent so many: what has not arrived never will.
     void lost_below(int pair, uint64_t frames);
+    // Messages that were lost so since one has arrived.
+    uint64_t lost_in_row(int pair) const;
 
 private:
     struct QueuePair {
@@ -110,7 +114,10 @@ private:
         // In frames, ever.
         uint64_t sent = 0, allowed = 0;
         uint64_t seen = 0, told = 0;
-        uint64_t posted = 0;  // now
+        uint64_t posted = 0;   // now
+        uint64_t lost = 0;     // since something has arrived
+        bool has_sent = true;  // something since is_stuck() looked
+        int idle_calls = 0;    // of that
     };
     // What its sender may have sent, which it is told now.
     static uint64_t told_now(QueuePair& pair) {

@@ -3,6 +3,7 @@
 
 #include "btl/base/check.h"
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 #include "btl/link/link.h"
 #include "btl/rdma/crc32c.h"
 
@@ -16,6 +17,9 @@ namespace pomona::rdma {
 static constexpr Nanoseconds kBlockedFirst = 5'000'000;
 static constexpr Nanoseconds kBlockedMost = 500'000'000;
 static constexpr Nanoseconds kPortEvery = 20'000'000;
+// For so many looks at the port a queue pair has sent nothing of what it has, though the other end
+// has posted receives for all of it: its device stands still, and the path is made anew.
+static constexpr int kStuckLooks = 12;
 // What sending and receiving a message takes, in bytes of a cable's time.
 static constexpr size_t kMessageCost = 2048;
 static constexpr size_t kShortMost = room_in(kLimits.frame);
@@ -282,6 +286,8 @@ void RdmaEndpoint::look(Nanoseconds now, Sink& sink) {
         verbs::PortAttr port;
         Reason why;
         if (!cable_->device().port(port, why)) fail(why);
+        else if (cable_->is_stuck(kStuckLooks))
+            fail_message({format(messages::rdma_stuck, cable_->device().name())});
     }
     if (state_ == State::up && !stopped_ && blocked_since_ != 0) {
         if (blocked_pause_ == 0) blocked_pause_ = kBlockedFirst;

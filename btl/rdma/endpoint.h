@@ -148,7 +148,7 @@ private:
     bool joined_ = false;  // by their addresses a cable is there
     size_t next_ = 0;      // of these, the one that is tried
     size_t good_try_ = 0;  // the last that worked
-    size_t stride_ = 0;    // that is tried; kept for the next time
+    size_t stride_ = 0;    // that is tried
     int failures_ = 0;     // of rounds through all, one after the other
     bool was_up_ = false;
     Nanoseconds deadline_ = 0, asked_at_ = 0, probed_at_ = 0, rest_until_ = 0;

@@ -151,6 +151,37 @@ TEST(Cables, have_their_room_back_after_losses) {
     }
 }
 
+// Goal: a device that loses long messages from some time on, or stands still when it has some,
+// though short ones get through, holds nothing up: its path is made anew with what still gets
+// through. Method: by one cable and by two.
+TEST(Cables, carry_no_long_messages_from_some_time_on) {
+    const std::pair<const char*, const char*> kFaults[] = {
+        {"message_most 0 * 8192", ", messages of 8192"}, {"deep 0 * 0", ""}};
+    for (auto [fault, most] : kFaults)
+        for (size_t cables : {1u, 2u}) {
+            fabric().calm();
+            Ranks world(2, -1, cables);
+            world.exchange(50);
+            ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+            send_whole(world, 4 << 20);
+            fabric().say(fault);
+            for (int times = 0; times < 3; ++times) send_whole(world, 4 << 20);
+            for (auto* each : world.ranks[0].by_cable) {
+                EXPECT_TRUE(world.until([&, most = std::string(most)] {
+                    world.exchange(10);
+                    std::string text = each->describe(1).text;
+                    size_t at = text.find(", messages of");
+                    return each->up_now[1] && (at == text.npos ? "" : text.substr(at)) == most;
+                })) << fault
+                    << ": " << each->describe(1).text;
+            }
+            uint64_t before = world.by_rdma();
+            send_whole(world, 4 << 20);
+            EXPECT_GT(world.by_rdma(), before);
+        }
+    fabric().calm();
+}
+
 TEST(Cables, share_long_payloads_by_their_rates) {
     Ranks world(2, -1, 2);
     world.exchange(50);
