@@ -24,8 +24,8 @@ static constexpr int kRoundsMost = 2;
 static constexpr Nanoseconds kRestFirst = 250'000'000;
 static constexpr Nanoseconds kRestMost = 30'000'000'000;
 static constexpr size_t kTriesMost = 16;
-// So many messages of a queue pair were lost one after the other: it carries none any more. The path
-// is made anew, which finds out what length still gets through.
+// So many messages of a queue pair were lost one after the other: it carries none any more. The
+// path is made anew, which finds out what length still gets through.
 static constexpr uint64_t kLostMost = 8;
 static constexpr size_t kUnsaidMost = 16;
 
