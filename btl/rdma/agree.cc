@@ -117,6 +117,7 @@ void RdmaEndpoint::look_at_devices(Nanoseconds now) {
         return give_up({Code::refused, "There is no further cable to the other process", peer});
     }
     next_ = good_try_ < tries_.size() ? good_try_ : 0;
+    first_reason_.clear();
     state_ = State::offered;
     begin_try();
 }
@@ -172,7 +173,7 @@ void RdmaEndpoint::give_up_round() {
     // Where there is a cable a person expects it to be used, and can do something about it.
     bool first = owner_.path() == 0 && !owner_.devices().is_reached(peer, 0);
     if (failures_ == kRoundsMost && first && (joined_ || was_up_))
-        LOG(warn, btl, messages::rdma_given_up, peer, reason_);
+        LOG(warn, btl, messages::rdma_given_up, peer, first_reason_);
     give_up({Code::refused, "RDMA could not be agreed on", peer});
 }
 
@@ -431,6 +432,7 @@ void RdmaEndpoint::drop_cable() {
 
 void RdmaEndpoint::note(const Reason& why) {
     std::string text = why.text();
+    if (first_reason_.empty()) first_reason_ = text;
     if (text == reason_) return;
     reason_ = std::move(text);
     LOG(info, btl, "RDMA is not used for rank {}: {}", peer, reason_);

@@ -166,7 +166,8 @@ private:
     bool told_up_ = false;  // the sink knows of this path
     bool stopped_ = false;  // nothing more is handed on: the cable goes at the next look
     Error why_gone_{};
-    std::string reason_;  // why there is no path, for people
+    std::string reason_;        // why there is no path, for people
+    std::string first_reason_;  // of this round: of the cable that addresses tell of, if any
     enum class Sleep { no, told, known };
     Sleep sleep_ = Sleep::no;   // of this process
     bool peer_sleeps_ = false;  // it wants a bell

@@ -390,6 +390,30 @@ TEST(Rdma, a_device_takes_nothing_back) {
     }
 }
 
+// Goal: that a cable is there and RDMA is not used is a warning, once, with what stands in the way
+// of that cable; where no address tells of one it is none. Method: memory that is not registered;
+// addresses that tell nothing.
+TEST(Rdma, that_a_cable_is_not_used_is_said) {
+    for (const char* gids : {"gids * * on", "gids * * self"}) {
+        fabric().calm();
+        fabric().say("regions * * off");
+        fabric().say(gids);
+        Ranks world(2);
+        fabric().say("regions * * off");
+        fabric().say(gids);
+        long before = log_warning_count();
+        testing::internal::CaptureStderr();
+        world.exchange(50);
+        auto rounds = [&] { return world.ranks[0].rdma->losses; };
+        EXPECT_TRUE(world.until([&] { return rounds() >= 4; }));
+        std::string said = testing::internal::GetCapturedStderr();
+        bool told = gids == std::string("gids * * on");
+        EXPECT_EQ(log_warning_count() - before, told ? 1 : 0) << said;
+        EXPECT_EQ(said.find("0.rdma_en2 does not register memory") != said.npos, told) << said;
+    }
+    fabric().calm();
+}
+
 // Goal: a person is told what stands in the way of each device, and the mend.
 TEST(Rdma, devices_and_what_stands_in_their_way) {
     fabric().calm();
