@@ -182,6 +182,25 @@ TEST(Cables, carry_no_long_messages_from_some_time_on) {
     fabric().calm();
 }
 
+// Goal: a receiver that computes is not taken for a device that stands still. Method: as much as
+// there is room for is on its way, and only the sender looks for 0.6 s.
+TEST(Cables, wait_for_who_computes) {
+    fabric().calm();
+    Ranks world(2);
+    world.exchange(50);
+    ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+    send_whole(world, 4 << 20);
+    int losses = world.ranks[0].rdma->losses + world.ranks[1].rdma->losses;
+    bool computes = true;
+    send_whole(world, 8 << 20, [&](size_t) {
+        Nanoseconds end = world.clock.now() + 600'000'000;
+        while (std::exchange(computes, false))
+            while (world.clock.now() < end)
+                world.ranks[0].transport->poll(*world.ranks[0].taker, 16);
+    });
+    EXPECT_EQ(world.ranks[0].rdma->losses + world.ranks[1].rdma->losses, losses);
+}
+
 TEST(Cables, share_long_payloads_by_their_rates) {
     Ranks world(2, -1, 2);
     world.exchange(50);
