@@ -143,6 +143,7 @@ bool Cable::make_pair(QueuePair& pair, Reason& why) {
 }
 
 bool Cable::connect(const EndPlace& peer, Reason& why) {
+    if (is_given_back()) return why = {"this process ends"}, false;
     peer_checks_ = peer.checks;
     // What both have.
     size_t number = std::min(peer.pairs.size(), pairs_.size());

@@ -140,6 +140,7 @@ void Device::run(const std::shared_ptr<Opening>& opening) {
 }
 
 bool Device::open(Reason& why) {
+    if (is_given_back()) return why = {"this process ends"}, false;
     if (lost && users == 0) close();
     if (lost) return why = {format("{} is not there any more", name_)}, false;
     if (context_ && domain_) return true;
@@ -193,6 +194,8 @@ bool Device::open_now(Reason& why) {
 
 bool Device::port(verbs::PortAttr& out, Reason& why) {
     out = {};
+    // Other threads may look until the process has ended.
+    if (is_given_back()) return out.state = verbs::kPortActive, true;
     int error = context_ ? library_->query_port(context_, kLimits.port, &out) : ENODEV;
     if (error != 0) {
         lost = true;
