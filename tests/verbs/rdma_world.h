@@ -177,6 +177,14 @@ struct Ranks {
             if (each_turn) each_turn(turn);
         }
     }
+    // Messages are sent until some have gone by RDMA; false: none do.
+    bool goes_by_rdma() {
+        uint64_t before = by_rdma();
+        return until([&] {
+            exchange(50);
+            return by_rdma() > before + 100;
+        });
+    }
     uint64_t by_rdma() const { return ranks[0].rdma->frames + ranks[1].rdma->frames; }
 
     struct Rank {
