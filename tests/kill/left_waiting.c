@@ -3,6 +3,8 @@
  * who see the error first leave, and do not call the others out. Method: argument 1 names the
  * operation (without arguments: lists them); all repeat it until it fails, rank 1 kills itself
  * before one of the rounds. Who found the error prints "survived RANK"; survive.py reads that. */
+#include "survived.h"
+
 #include <mpi.h>
 #include <mpix.h>
 #include <signal.h>
@@ -13,17 +15,11 @@
 
 enum { ranks_most = 8, longest = 200000, last_round = 12 };
 
-static int rank, size;
+static int size;
 static MPI_Comm world, used;
 static MPI_Win window;
 static MPI_Request persistent;
 static double in[longest * ranks_most], out[longest * ranks_most];
-
-static int class_of(int code) {
-    int found = MPI_SUCCESS;
-    MPI_Error_class(code, &found);
-    return found;
-}
 
 static int wait_for(int code, MPI_Request *request) {
     return code ? code : MPI_Wait(request, MPI_STATUS_IGNORE);

@@ -6,6 +6,8 @@
  * ranks on each of two "machines" (machine.sh), of which 0 and 4 own queue pairs for the three
  * pairs that exchange messages here: that these go by them a counter tells, of which both ends
  * know. Who found all as expected prints "survived RANK"; survive.py reads that. */
+#include "survived.h"
+
 #include <mpi.h>
 #include <mpix.h>
 #include <signal.h>
@@ -15,17 +17,10 @@
 #include <unistd.h>
 
 #define LENGTH 150000
-#define CHECK(condition) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "rank %d, line %d: %s\n", rank, __LINE__, #condition); \
-            _exit(3); \
-        } \
-    } while (0)
 
 enum { owner = 0, far_owner = 4, ranks = 8, last = 300, before = 301, quiet_rounds = 10 };
 
-static int rank, partner;
+static int partner;
 static MPI_Comm world;
 static MPI_T_pvar_session session;
 static MPI_T_pvar_handle handle;
@@ -35,12 +30,6 @@ static unsigned long long carried(void) {
     unsigned long long value = 0;
     CHECK(MPI_T_pvar_read(session, handle, &value) == MPI_SUCCESS);
     return value;
-}
-
-static int class_of(int code) {
-    int found = MPI_SUCCESS;
-    MPI_Error_class(code, &found);
-    return found;
 }
 
 /* One message each way, with a short one before it. What both say is so: does this rank say so? */

@@ -2,6 +2,8 @@
  * Goal: each function keeps what it promises, on every rank. Method: argument 1 names the scenario
  * (without arguments: lists them); rank 1 kills itself where the scenario says so; each survivor
  * that found all as expected prints "survived RANK". survive.py reads that. */
+#include "survived.h"
+
 #include <mpi.h>
 #include <mpix.h>
 #include <signal.h>
@@ -14,24 +16,11 @@
 #include <unistd.h>
 
 #define LARGE (1 << 20)
-#define CHECK(condition) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "rank %d, line %d: %s\n", rank, __LINE__, #condition); \
-            _exit(3); \
-        } \
-    } while (0)
 
-static int rank, size;
+static int size;
 static MPI_Comm world;
 
 static void die(void) { raise(SIGKILL); }
-
-static int class_of(int code) {
-    int found = MPI_SUCCESS;
-    MPI_Error_class(code, &found);
-    return found;
-}
 
 /* Point to point with the dead one fails; among the living it goes on. */
 static void named(void) {
