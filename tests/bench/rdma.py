@@ -214,6 +214,14 @@ def compared(how, library, rdma):
                           for size in SIZES]}
 
 
+def say(document, file):
+    """Prints the figures, and keeps them where a file is named."""
+    text = json.dumps(document, indent=1)
+    print(text)
+    if file:
+        file.write_text(text + "\n")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build", type=Path)
@@ -251,10 +259,7 @@ def main():
             "longest_pause_before_ms": spread([before for _, before in cuts]),
             "allreduce_in_virtual_time": bounds(build),
         }
-    text = json.dumps(out, indent=1)
-    print(text)
-    if options.json:
-        options.json.write_text(text + "\n")
+    say(out, options.json)
 
 
 if __name__ == "__main__":

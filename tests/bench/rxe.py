@@ -19,6 +19,8 @@ import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 
+from rdma import say
+
 HERE = Path(__file__).resolve().parent
 HOW = ("rdma", "unchecked", "tcp")
 RAW = 65536  # bytes of a message of the library's; Pomona's own have a head more
@@ -79,10 +81,7 @@ def main():
         "half_round_trip_8_B": {how: half_trips(how) for how in HOW},
         "bandwidth": {how: rates(how) for how in HOW},
     }
-    text = json.dumps(out, indent=1)
-    print(text)
-    if options.json:
-        options.json.write_text(text + "\n")
+    say(out, options.json)
 
 
 if __name__ == "__main__":
