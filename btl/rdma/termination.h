@@ -3,8 +3,8 @@
 // Reason: a process that ends with queue pairs up is said to hang in Apple's driver, and to leave
 // its protection domain behind until the power is switched off; mpirun sends SIGTERM a second
 // before SIGKILL.
-// Idea: who is in MPI does it when it next looks at RDMA. After kAsk a thread of its own does it
-// for whoever computes: the program's thread stands still in the signal's handler meanwhile.
+// Idea: who is in MPI does it when it next looks at RDMA. After 0.4 s a thread of its own does
+// it for whoever computes: the program's thread stands still in the signal's handler meanwhile.
 // Nothing is done where the program handles or ignores a signal itself.
 #pragma once
 

@@ -105,7 +105,7 @@ std::vector<std::string> device_names(const Library& library, const std::string&
 // Longer than a driver that works.
 static constexpr Nanoseconds kOpenMost = 10'000'000'000;
 
-// One call for each of a device's beginnings, which both may block in the driver.
+// What a thread does to open a device: two calls that may block in the driver.
 struct Device::Opening {
     std::shared_ptr<Library> library;
     std::string name;
