@@ -2,6 +2,7 @@
 #include "btl/rdma/verbs.h"
 
 #include "btl/base/clock.h"
+#include "btl/base/comma_list.h"
 #include "btl/base/format.h"
 #include "btl/base/log.h"
 #include "btl/base/messages.h"
@@ -95,8 +96,7 @@ std::vector<std::string> device_names(const Library& library, const std::string&
     verbs::Device** list = library.get_device_list(&number);
     for (int i = 0; list && i < number; ++i) {
         std::string name = library.get_device_name(list[i]);
-        if (only.empty() || ("," + only + ",").find("," + name + ",") != std::string::npos)
-            out.push_back(std::move(name));
+        if (only.empty() || lists(only, name)) out.push_back(std::move(name));
     }
     if (list) library.free_device_list(list);
     return out;

@@ -3,6 +3,7 @@
 
 #include "accel/choose.h"
 #include "btl/base/check.h"
+#include "btl/base/comma_list.h"
 #include "btl/base/entropy.h"
 #include "btl/base/kept_file.h"
 #include "btl/base/log.h"
@@ -202,10 +203,6 @@ void Process::start_watching(bool simulated) {
     watching->watch.set_asking(!simulated);
     if (job().size > 1) watching->listen();
     if (!simulated) engine.set_idle_work(watching.get());
-}
-
-static bool lists(const std::string& words, const char* word) {
-    return ("," + words + ",").find("," + std::string(word) + ",") != std::string::npos;
 }
 
 // Transports in order of preference. Addresses that cannot be derived are published; the fence that

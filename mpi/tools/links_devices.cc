@@ -2,6 +2,7 @@
 // between two hosts, with the reason.
 #include "mpi/tools/links.h"
 
+#include "btl/base/comma_list.h"
 #include "btl/base/format.h"
 #include "btl/base/params.h"
 #include "btl/rdma/survey.h"
@@ -12,10 +13,6 @@
 #include <utility>
 
 namespace pomona {
-
-static bool lists(const std::string& words, const std::string& word) {
-    return ("," + words + ",").find("," + word + ",") != std::string::npos;
-}
 
 std::vector<LinkDevice> devices_of(const doctor::Probes& probes, const Params& params) {
     rdma::Survey seen = doctor::advised_rdma(probes);
