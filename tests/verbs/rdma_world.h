@@ -45,7 +45,10 @@ struct Counting final : Transport, Sink {
     bool pending() const override { return below->pending(); }
     bool rides() const override { return below->rides(); }
     void speak_by(Speaker speaker) override { below->speak_by(std::move(speaker)); }
-    void hear(int peer, ConstBytes words) override { below->hear(peer, words); }
+    void hear(int peer, ConstBytes words) override {
+        if (hears) hears(words);
+        below->hear(peer, words);
+    }
     Nanoseconds sleep_max() override { return below->sleep_max(); }
     std::byte* place(int peer, const FrameHeader& header, size_t length) override {
         return place_ = above->place(peer, header, length);
@@ -73,7 +76,8 @@ struct Counting final : Transport, Sink {
     Sink* above = nullptr;
     uint64_t frames = 0, bytes = 0, placed = 0;  // placed: of these, by the path itself
     int ups = 0, losses = 0;
-    bool unread = false;  // nobody looks at it
+    bool unread = false;                    // nobody looks at it
+    std::function<void(ConstBytes)> hears;  // words that come
     std::byte* place_ = nullptr;
     std::map<int, bool> up_now;
 };
@@ -178,12 +182,13 @@ struct Ranks {
         }
     }
     // Messages are sent until some have gone by RDMA; false: none do.
-    bool goes_by_rdma() {
+    bool goes_by_rdma(int seconds = 20) {
         uint64_t before = by_rdma();
-        return until([&] {
+        auto goes = [&] {
             exchange(50);
             return by_rdma() > before + 100;
-        });
+        };
+        return until(goes, seconds);
     }
     uint64_t by_rdma() const { return ranks[0].rdma->frames + ranks[1].rdma->frames; }
 
