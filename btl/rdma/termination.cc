@@ -130,6 +130,14 @@ void end_if_drained() {
     if (number.load() == 0) end_by(asked.load());
 }
 
+// By exit(), without MPI_Finalize. Handlers registered since the library was loaded run before:
+// they may call MPI_Finalize.
+static struct AtExit {
+    ~AtExit() {
+        if (watching.load() == getpid()) give_all_back();
+    }
+} at_exit;
+
 // On a thread, since a driver may not answer.
 void give_all_back() {
     if (number.load() == 0) return;

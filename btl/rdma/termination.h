@@ -1,5 +1,5 @@
-// btl/rdma/termination.h: a process that is asked to end (SIGTERM, SIGINT, SIGHUP), or ends its job
-// (MPI_Abort), gives back what it has of RDMA devices before.
+// btl/rdma/termination.h: a process that is asked to end (SIGTERM, SIGINT, SIGHUP), ends its job
+// (MPI_Abort), or exits without MPI_Finalize, gives back what it has of RDMA devices before.
 // Reason: a process that ends with queue pairs up is said to hang in Apple's driver, and to leave
 // its protection domain behind until the power is switched off; mpirun sends SIGTERM a second
 // before SIGKILL.
