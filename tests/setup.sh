@@ -105,12 +105,12 @@ torch_for_cpu() {
         --torch-backend=cpu "torch==$TORCH_VERSION" || true
 }
 
-# CMake 3.25 or later; older systems get it from PyPI.
+# CMake 3.22 or later; older systems get it from PyPI.
 find_cmake() {
     local version
     version=$(cmake --version 2> /dev/null | sed -n 's/^cmake version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
     # shellcheck disable=SC2086
-    if [ -n "$version" ] && { set -- $version; [ "$1" -gt 3 ] || [ "$2" -ge 25 ]; }; then
+    if [ -n "$version" ] && { set -- $version; [ "$1" -gt 3 ] || [ "$2" -ge 22 ]; }; then
         CMAKE=cmake CTEST=ctest
         return
     fi

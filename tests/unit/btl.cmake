@@ -38,8 +38,13 @@ pomona_test(board ${CMAKE_CURRENT_SOURCE_DIR}/unit/board.cc LIBS pomona_btl pomo
 pomona_test(board_chunks ${CMAKE_CURRENT_SOURCE_DIR}/unit/board_chunks.cc LIBS pomona_btl pomona_mpi)
 pomona_test(copy_choice ${CMAKE_CURRENT_SOURCE_DIR}/unit/copy_choice.cc LIBS pomona_btl)
 # All of pomona_mpi, without mpi/abi: a function of that which it needs is not found.
-pomona_test(request_end ${CMAKE_CURRENT_SOURCE_DIR}/unit/request_end.cc
-  LIBS "$<LINK_LIBRARY:WHOLE_ARCHIVE,pomona_mpi>")
+pomona_test(request_end ${CMAKE_CURRENT_SOURCE_DIR}/unit/request_end.cc LIBS pomona_mpi)
+if(APPLE)
+  target_link_options(request_end PRIVATE "LINKER:-force_load,$<TARGET_FILE:pomona_mpi>")
+else()
+  target_link_options(request_end PRIVATE
+    "LINKER:--whole-archive,$<TARGET_FILE:pomona_mpi>,--no-whole-archive")
+endif()
 pomona_test(machine_links ${CMAKE_CURRENT_SOURCE_DIR}/unit/machine_links.cc LIBS pomona_btl pomona_mpi)
 pomona_test(fingerprint ${CMAKE_CURRENT_SOURCE_DIR}/unit/fingerprint.cc LIBS pomona_btl pomona_mpi)
 if(PMIX_FOUND)
