@@ -148,7 +148,8 @@ std::string Agent::prepare(const JobOrders& orders,
     orders_ = orders;
     if (orders.bare) leave_bare(common_);
     adopt_orphans();
-    std::string mistake = raise_descriptor_limit(orders.ranks);
+    // A rank takes two pipes and a socket, and three sockets more if it speaks PMIx.
+    std::string mistake = raise_descriptor_limit(orders.ranks, 3 * orders.ranks + orders.files);
     if (!mistake.empty()) return mistake;
     if (!orders.cpu_set.empty() && !orders.directory.empty()) {
         mistake = use_processors(orders.cpu_set);
@@ -187,9 +188,8 @@ std::string Agent::prepare(const JobOrders& orders,
     return {};
 }
 
-// The soft limit is there for programs that use select. A rank takes two pipes and a socket, and
-// three sockets more if it speaks PMIx; the ranks themselves get the old limit back (spawn.cc).
-std::string Agent::raise_descriptor_limit(int ranks) {
+// The soft limit is there for programs that use select; the ranks get the old one back (spawn.cc).
+std::string Agent::raise_descriptor_limit(int processes, int descriptors) {
     constexpr rlim_t kOurs = 40;
     if (getrlimit(RLIMIT_NOFILE, &descriptor_limit_) != 0) return {};
     rlimit raised = descriptor_limit_;
@@ -200,9 +200,9 @@ std::string Agent::raise_descriptor_limit(int ranks) {
 #endif
     if (raised.rlim_cur > descriptor_limit_.rlim_cur && setrlimit(RLIMIT_NOFILE, &raised) != 0)
         raised = descriptor_limit_;
-    rlim_t needed = static_cast<rlim_t>(ranks) * 3 + kOurs;
+    rlim_t needed = static_cast<rlim_t>(descriptors) + kOurs;
     if (raised.rlim_cur >= needed) return {};
-    return format(messages::few_descriptors, ranks, needed, raised.rlim_cur);
+    return format(messages::few_descriptors, processes, needed, raised.rlim_cur);
 }
 
 void Agent::note_ignored_signals() {
@@ -300,7 +300,7 @@ Agent::Started Agent::start(const StartOrder& order) {
         if (*ours >= 0) close(std::exchange(*ours, -1));
     if (connected) {
         explain(order, request, started.error(), out);
-    } else if (out.why.empty()) {
+    } else {
         out.code = 1;
         out.why = format(messages::no_streams, order.rank, os_text(cause));
     }
@@ -338,7 +338,7 @@ void Agent::explain(const StartOrder& order, const SpawnRequest& request, const 
     }
 }
 
-// Files of output are opened here; pipes are for the caller.
+// Our ends of the pipes are for the caller.
 bool Agent::connect(const StartOrder& order, SpawnRequest& request, Started& out,
                     std::vector<int>& closed_after) {
     if (order.input == StartOrder::Input::ours) {
@@ -356,21 +356,6 @@ bool Agent::connect(const StartOrder& order, SpawnRequest& request, Started& out
         closed_after.push_back(terminal);
         request.input = request.output = request.error = terminal;
         return true;
-    }
-    auto open_file = [&](const char* suffix) {
-        std::string path = output_file(order.output_files, std::to_string(order.rank), suffix);
-        int descriptor = open_output_file(order.output_files, path);
-        if (descriptor >= 0) closed_after.push_back(descriptor);
-        else {
-            out.code = 1;
-            out.why = format("{} cannot be written: {}", path, os_text(errno));
-        }
-        return descriptor;
-    };
-    if (!order.output_files.empty()) {
-        request.output = open_file("out");
-        request.error = order.merge_stderr ? request.output : open_file("err");
-        return request.output >= 0 && request.error >= 0;
     }
     if (!make_pipe(out.output, request.output)) return false;
     closed_after.push_back(request.output);

@@ -59,6 +59,8 @@ public:
     // The answer comes later, from the loop.
     void ask_stacks(event_base* base, int rank, StackTraces::Answer answer);
     void clean_up();
+    // For so many descriptors, which a job of `processes` needs; a mistake as text, or "".
+    std::string raise_descriptor_limit(int processes, int descriptors);
 
     const std::string& directory() const { return directory_; }
     const sigset_t& ignored_signals() const { return ignored_; }
@@ -72,7 +74,6 @@ private:
         bool running = false;
         bool group_empty = false;  // nothing that it started is left
     };
-    std::string raise_descriptor_limit(int ranks);
     std::string working_directory(const std::string& ordered) const;
     bool displaced(const StartOrder& order) const;
     std::string find(const StartOrder& order, const SpawnRequest& request) const;

@@ -137,7 +137,6 @@ void write_start(Writer& out, const StartOrder& order) {
     put_list(out, order.environment);
     out.put(order.parameters);
     out.put(static_cast<uint8_t>(order.input));
-    out.put_text(order.output_files);
     out.put(static_cast<uint8_t>(order.merge_stderr));
 }
 
@@ -151,7 +150,6 @@ std::optional<StartOrder> read_start(Reader& in) {
     out.environment = get_list(in);
     out.parameters = in.get<uint32_t>();
     bool right = get_choice(in, StartOrder::Input::ours, out.input);
-    out.output_files = in.get_text(kWordMax);
     out.merge_stderr = in.get<uint8_t>() != 0;
     if (in.failed() || !right || out.rank < 0 || out.command.empty()) return std::nullopt;
     return out;

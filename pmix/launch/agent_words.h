@@ -12,7 +12,7 @@
 
 namespace pomona {
 
-inline constexpr uint32_t kAgentProtocol = 2;
+inline constexpr uint32_t kAgentProtocol = 3;
 inline constexpr std::string_view kAgentLine = "\npomona-agent-speaks\n";
 
 enum class AgentWord : uint8_t {

@@ -97,6 +97,22 @@ void Output::flush() {
     }
     if (was_congested && !congested() && on_relief) on_relief();
     if (failure && failure != EPIPE && on_failure) on_failure(failure);
+    if (finished_ && idle()) close_file();
+}
+
+void Output::finish() {
+    finished_ = true;
+    if (idle()) close_file();
+}
+
+// File systems of other machines may say only now that they had no room.
+void Output::close_file() {
+    if (descriptor_ < 0) return;
+    writable_.reset();
+    bool failed = close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR;
+    if (!failed || broken_) return;
+    broken_ = true;
+    if (on_failure) on_failure(errno);
 }
 
 RankStream::RankStream(event_base* base, int descriptor, Output& output, ForwardOptions options)

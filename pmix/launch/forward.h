@@ -21,7 +21,7 @@ struct EventFree {
 };
 using EventPtr = std::unique_ptr<event, EventFree>;
 
-// One of mpirun's own output streams.
+// One of mpirun's own output streams, or a file for a rank's.
 class Output {
 public:
     // `closed`: mpirun was started without this stream, and what is written to it is lost.
@@ -29,6 +29,8 @@ public:
 
     // `writer` tells lines of one stream from another's when a half line is open.
     void write(std::string_view text, const void* writer);
+    // Of a file: no more will come, and it is closed as soon as all has been written.
+    void finish();
     bool congested() const { return pending_.size() - sent_ > (1u << 20); }
     bool idle() const { return pending_.size() == sent_; }
     bool broken() const { return broken_; }  // the reader is gone, or on_failure was called
@@ -41,10 +43,11 @@ public:
 
 private:
     void flush();
+    void close_file();
 
     int descriptor_;
     bool terminal_, regular_file_;
-    bool broken_ = false, unread_ = false, closed_;
+    bool broken_ = false, unread_ = false, closed_, finished_ = false;
     std::string pending_;
     size_t sent_ = 0;
     const void* open_line_ = nullptr;  // whose half line is at the end of what was written

@@ -77,6 +77,7 @@ struct JobOrders {
     int cores_per_rank = 0;
     std::vector<int> cpu_set;
     bool bare = false;  // leave_bare(); not sent: on other hosts ranks never have mpirun's
+    int files = 0;      // that mpirun writes, for all ranks; not sent: it does so here
     std::vector<std::pair<int, std::vector<int>>> rank_cores;  // by place among the host's ranks
     double silence_seconds = 0;  // without a word from mpirun its agents end their ranks
     // mpirun's host, where the agent may ask its system (host_probe.h) and need not wait so long.
@@ -94,9 +95,8 @@ struct StartOrder {
     std::vector<std::string> environment;  // NAME=VALUE, over that of all ranks
     uint32_t parameters = 0;
     Input input = Input::nothing;
-    std::string output_files;  // their beginning; "": pipes
     bool merge_stderr = false;
-    std::string terminal;  // its three streams, of a debugger here; "": pipes or files
+    std::string terminal;  // its three streams, of a debugger here; "": pipes
 };
 
 struct EndedRank {

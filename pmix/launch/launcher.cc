@@ -318,9 +318,25 @@ void Launcher::take_abort(int rank, int code, const std::string& message) {
 }
 
 // A full disk: what the job computes from now on would be lost as well.
-void Launcher::on_lost_output(const char* stream, int error) {
-    say(format(messages::lost_output, stream, os_text(error)));
+void Launcher::on_lost_output(const std::string& text) {
+    say(text);
+    if (exit_code_ == 0 && exit_code_known_) exit_code_ = 1;
     end_job(1, 0, SIGTERM);
+}
+
+// All files are mostly on one disk.
+void Launcher::on_lost_file(int rank, const std::string& path, int error) {
+    if (std::exchange(told_of_lost_file_, true)) return;
+    on_lost_output(format(messages::lost_file, rank, path, os_text(error)));
+}
+
+void Launcher::on_stream_end(Process& process) {
+    auto finish = [](const std::unique_ptr<RankStream>& stream, Output* file) {
+        if (file && stream && !stream->open()) file->finish();
+    };
+    finish(process.output, process.output_file.get());
+    finish(process.error, process.error_file.get());
+    finish_if_done();
 }
 
 // Also while hosts are reached.
@@ -450,18 +466,22 @@ void Launcher::finish_if_done() {
 
 // Whether all output has been passed on.
 bool Launcher::drained() {
-    bool open = false;
-    for (Process& process : processes_)
+    bool open = false, unwritten = false;
+    auto look = [&](const Output* out) {
+        unwritten = unwritten || (out && !out->idle() && !out->broken());
+    };
+    for (Process& process : processes_) {
         for (RankStream* stream : {process.output.get(), process.error.get()}) {
             bool far = !node_of(process).host->here();
             // Agents end the streams of their ranks, in the same time.
             if (stream && drain_rounds_ > (far ? kFarDrainRounds : 0)) stream->finish();
             open = open || (stream && stream->open());
         }
+        for (const Output* file : {process.output_file.get(), process.error_file.get()}) look(file);
+    }
+    for (const Output* ours : {stdout_.get(), stderr_.get()}) look(ours);
     // A reader of ours that is merely slow gets all of it, however the job ends; an interrupt, or
     // the end of the time given, ends that too.
-    bool unwritten =
-        !(stdout_->idle() || stdout_->broken()) || !(stderr_->idle() || stderr_->broken());
     if (!open && (!unwritten || (state_ == State::killing && !awaits_reader_))) return true;
     if (drain_rounds_ > 0) {
         timeval delay = time_of(kDrainPause);

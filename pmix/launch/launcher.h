@@ -51,7 +51,7 @@ private:
         std::string name;         // what it executes
         std::string other_mpi;    // seen in its memory before it has connected
         std::string other_words;  // the MPI library whose error messages it has printed
-        std::unique_ptr<Output> output_file, error_file;  // of a rank on another host
+        std::unique_ptr<Output> output_file, error_file;  // of --output-filename
         std::unique_ptr<RankStream> output, error;
     };
     struct Node {
@@ -90,12 +90,15 @@ private:
     bool place();
     bool prepare();
     bool prepare_hosts();
-    void on_lost_output(const char* stream, int error);
+    void on_lost_output(const std::string& text);
+    void on_lost_file(int rank, const std::string& path, int error);
+    void on_stream_end(Process& process);
     bool start_all();
     void start_one(Process& process);
     StartOrder::Input input_for(const Process& process) const;
     bool open_output_files(Process& process);
     void add_far_streams(Process& process);
+    int files_of_output() const;
     bool decorates() const;  // lines get beginnings
     bool offer_pmix();
     void common_environment();
@@ -240,7 +243,7 @@ private:
     int stacks_awaited_ = 0;
     bool swept_ = false;
     bool awaits_reader_ = true;  // of our output, until somebody wants the end
-    bool told_of_another_mpi_ = false;
+    bool told_of_another_mpi_ = false, told_of_lost_file_ = false;
     int drain_rounds_ = 0;
 };
 

@@ -45,8 +45,13 @@ bool Launcher::open_loop() {
     watch_signals();  // from here on a signal ends us in good order
     stdout_ = std::make_unique<Output>(base_, 1, no_output);
     stderr_ = std::make_unique<Output>(base_, 2);
-    stdout_->on_failure = [this](int error) { on_lost_output("standard output", error); };
-    stderr_->on_failure = [this](int error) { on_lost_output("standard error", error); };
+    auto lost = [this](const char* stream) {
+        return [this, stream](int error) {
+            on_lost_output(format(messages::lost_output, stream, os_text(error)));
+        };
+    };
+    stdout_->on_failure = lost("standard output");
+    stderr_->on_failure = lost("standard error");
     for (Output* output : {stdout_.get(), stderr_.get()})
         output->on_relief = [this] {
             for (Process& process : processes_)
@@ -220,7 +225,7 @@ void Launcher::add_streams(Process& process, int output, int error) {
     auto make = [&](int descriptor, Output& to, const char* name) {
         auto stream =
             std::make_unique<RankStream>(base_, descriptor, to, forward_options(process, name));
-        stream->on_close = [this] { finish_if_done(); };
+        stream->on_close = [this, &process] { on_stream_end(process); };
         stream->on_first = [this, &process] { look_into_memory(process); };
         stream->on_bytes = [this, &process](std::string_view bytes) { listen(process, bytes); };
         return stream;

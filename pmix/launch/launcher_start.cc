@@ -144,6 +144,10 @@ bool Launcher::prepare() {
 // Directories, sockets and bindings on all hosts. Other hosts answer later, while we go on.
 bool Launcher::prepare_hosts() {
     for (const Program& program : options_.programs) hand_parameters(program);
+    if (std::none_of(nodes_.begin(), nodes_.end(), [](auto& each) { return each.host->here(); })) {
+        std::string mistake = local_.agent.raise_descriptor_limit(size_, files_of_output());
+        if (!mistake.empty()) return say(mistake), false;
+    }
     for (size_t i = 0; i < nodes_.size(); ++i) {
         Node& node = nodes_[i];
         JobOrders orders;
@@ -170,6 +174,7 @@ bool Launcher::prepare_hosts() {
         orders.silence_seconds = silence_;
         orders.verbose = options_.verbose;
         orders.bare = options_.environment == PassOn::none;
+        orders.files = files_of_output();
         if (!node.host->here()) {
             if (asks_systems_) {
                 orders.caller = local_.facts();
@@ -330,10 +335,7 @@ void Launcher::start_one(Process& process) {
     order.merge_stderr = options_.merge_stderr;
     process.running = true;
     ++running_;
-    // A rank here writes its files itself, unless its lines need beginnings.
-    if (host.here() && !decorates()) {
-        order.output_files = options_.output_filename;
-    } else if (!open_output_files(process)) {
+    if (order.terminal.empty() && !open_output_files(process)) {
         process.running = false;
         --running_;
         return end_job(1, 0, SIGKILL);
@@ -348,7 +350,8 @@ void Launcher::start_one(Process& process) {
     host.start(order);
 }
 
-// Those that mpirun writes.
+// mpirun writes them, wherever the rank runs: few programs look whether what they print has found
+// room, and a disk that is full would not be told of.
 bool Launcher::open_output_files(Process& process) {
     if (options_.output_filename.empty()) return true;
     auto open_file = [&](const char* suffix) -> std::unique_ptr<Output> {
@@ -360,7 +363,13 @@ bool Launcher::open_output_files(Process& process) {
             return nullptr;
         }
         auto out = std::make_unique<Output>(base_, descriptor);
-        out->on_failure = [this, path](int error) { on_lost_output(path.c_str(), error); };
+        out->on_failure = [this, path, rank = process.rank](int error) {
+            on_lost_file(rank, path, error);
+        };
+        out->on_relief = [&process] {
+            for (RankStream* stream : {process.output.get(), process.error.get()})
+                if (stream) stream->resume();
+        };
         return out;
     };
     process.output_file = open_file("out");
@@ -376,13 +385,18 @@ void Launcher::add_far_streams(Process& process) {
         auto stream = std::make_unique<RankStream>(
             base_, to, forward_options(process, name),
             [host, rank, number](size_t bytes) { host->output_taken(rank, number, bytes); });
-        stream->on_close = [this] { finish_if_done(); };
+        stream->on_close = [this, &process] { on_stream_end(process); };
         stream->on_bytes = [this, &process](std::string_view bytes) { listen(process, bytes); };
         return stream;
     };
     process.output = make(process.output_file ? *process.output_file : *stdout_, "stdout", 1);
     if (!options_.merge_stderr)
         process.error = make(process.error_file ? *process.error_file : *stderr_, "stderr", 2);
+}
+
+int Launcher::files_of_output() const {
+    if (options_.output_filename.empty()) return 0;
+    return options_.merge_stderr ? size_ : 2 * size_;
 }
 
 bool Launcher::decorates() const { return options_.tag_output || options_.timestamp_output; }

@@ -96,6 +96,119 @@ class FullDisk(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
 
 
+@unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
+class FullDiskOfFiles(unittest.TestCase):
+    """Files of --output-filename, and programs that ask for no error when they print."""
+
+    def setUp(self):
+        self.place = self.enterContext(tempfile.TemporaryDirectory())
+
+    def check(self, *words, full="1.out", ranks=2):
+        """The job whose file of that name has no room ends with code 1 and says so once."""
+        os.symlink("/dev/full", os.path.join(self.place, full))
+        done = run("-n", ranks, "--output-filename", self.place, *words)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, rf"^mpirun: the output of rank {full[0]} is lost: {self.place}/{full} cannot be "
+                                      r"written: No space left on device; the job ends with code 1\n$")
+
+    def read(self, name):
+        with open(os.path.join(self.place, name)) as file:
+            return file.read()
+
+    def test_the_last_words_are_missed(self):
+        self.check("sh", "-c", "echo error >&2; echo word; exit 0")
+        self.assertEqual(self.read("1.err"), "error\n")
+
+    def test_standard_error(self):
+        self.check("sh", "-c", "echo error >&2; exit 0", full="0.err")
+
+    def test_both_in_one_file(self):
+        self.check("--merge-stderr-to-stdout", "sh", "-c", "echo error >&2; exit 0", full="0.out")
+
+    def test_a_job_that_goes_on_ends(self):
+        self.check("sh", "-c", "trap '' PIPE; echo word; sleep 600")
+
+    def test_lines_with_beginnings(self):
+        self.check("--tag-output", "sh", "-c", "echo word; exit 0")
+
+    def test_a_job_that_was_asked_to_end(self):
+        # Its ranks end well then, and what they say last is lost.
+        os.symlink("/dev/full", os.path.join(self.place, "0.out"))
+        process = start("-n", 1, "--output-filename", self.place, "sh", "-c",
+                        "trap 'echo word; exit 0' TERM; echo here >&2; while :; do sleep 0.05; done")
+        self.assertTrue(wait_until(lambda: os.path.exists(os.path.join(self.place, "0.err"))
+                                   and self.read("0.err") == "here\n"))
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertIn("the output of rank 0 is lost", err)
+
+    def test_one_word_for_all_ranks(self):
+        for rank in range(2):
+            os.symlink("/dev/full", os.path.join(self.place, f"{rank}.out"))
+        done = run("-n", 2, "--output-filename", self.place, "sh", "-c", "echo word; exit 0")
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+
+    def test_a_disk_that_becomes_full(self):
+        if os.getuid() != 0 or not shutil.which("unshare"):
+            self.skipTest("needs root and unshare")
+        script = f"mount -t tmpfs -o size=64k none {self.place} || exit 9; \"$@\"; code=$?; " \
+                 f"head -c 20 {self.place}/0.out; exit $code"
+        done = subprocess.run(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", MPIRUN, "-n", "1",
+             "--output-filename", self.place, "sh", "-c", "echo begin; head -c 300000 /dev/zero; exit 0"],
+            capture_output=True, timeout=PATIENCE, env=clean_environment(), stdin=subprocess.DEVNULL)
+        if done.returncode == 9:
+            self.skipTest("no file system can be mounted here")
+        self.assertEqual((done.returncode, done.stdout), (1, b"begin\n" + 14 * b"\0"), done.stderr)
+        self.assertIn(b"No space left on device", done.stderr)
+
+
+class OutputFiles(unittest.TestCase):
+    def test_much_for_a_slow_reader_of_a_pipe(self):
+        # More than mpirun keeps of it: the rank waits, and all of it comes, also what is written
+        # last.
+        with tempfile.TemporaryDirectory() as place:
+            path = os.path.join(place, "0.out")
+            os.mkfifo(path)
+            for option, end in (("--quiet", b"end"), ("--tag-output", b"\n[0]<stdout>: end\n")):
+                process = start("-n", 1, option, "--output-filename", place, "sh", "-c",
+                                "head -c 4000000 /dev/zero | tr '\\0' '\\n'; printf end")
+                self.addCleanup(process.kill)
+                data = subprocess.run(["sh", "-c", f"exec < {path}; sleep 0.5; exec cat"], timeout=PATIENCE,
+                                      stdout=subprocess.PIPE).stdout
+                _, err = process.communicate(timeout=PATIENCE)
+                self.assertEqual((process.returncode, data.count(b"\n") >= 4000000, data[-len(end):]), (0, True, end), err)
+
+    def test_who_goes_on_writing_holds_nobody_up(self):
+        with tempfile.TemporaryDirectory() as place:
+            process = start("-n", 2, "--output-filename", place, "sh", "-c",
+                            "setsid sh -c 'while sleep 0.01; do echo more; done' & echo word")
+            _, err = process.communicate(timeout=PATIENCE)
+            self.assertEqual((process.returncode, err), (0, ""))
+            for rank in range(2):
+                with open(os.path.join(place, f"{rank}.out")) as file:
+                    self.assertEqual(set(file.read().splitlines()) - {"more"}, {"word"})
+
+    @unittest.skipUnless(os.path.isdir("/proc/self"), "reads /proc")
+    def test_no_file_of_a_rank_that_has_ended_is_kept_open(self):
+        # Files of worlds that come and go would use up the descriptors.
+        with tempfile.TemporaryDirectory() as place:
+            go = os.path.join(place, "go")
+            process = start("-n", 2, "--output-filename", place, "sh", "-c",
+                            f"[ $RANK = 1 ] || until test -e {go}; do sleep 0.01; done; echo word")
+
+            def files():
+                links = [os.path.join(f"/proc/{process.pid}/fd", each) for each in os.listdir(f"/proc/{process.pid}/fd")]
+                return sorted(os.path.basename(path) for path in map(os.path.realpath, links) if path.startswith(place))
+            try:
+                self.assertTrue(wait_until(lambda: files() == ["0.err", "0.out"]), files())
+            finally:
+                open(go, "w").close()
+                process.communicate(timeout=PATIENCE)
+            self.assertEqual(process.returncode, 0)
+
+
 class Signals(unittest.TestCase):
     def test_ignored_signals_stay_ignored(self):
         # nohup and `command &` of a shell without job control; both for mpirun and its ranks.
@@ -254,6 +367,13 @@ class Descriptors(unittest.TestCase):
         out, err = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 1)
         self.assertRegex(err, r"30 processes need \d+ descriptors here, and the limit is 64")
+
+    def test_files_of_output_count(self):
+        with tempfile.TemporaryDirectory() as place:
+            for ranks, code in ((4, 0), (6, 1)):
+                process = start("-n", ranks, "--output-filename", place, "true", preexec_fn=limit_descriptors(64, 64))
+                _, err = process.communicate(timeout=PATIENCE)
+                self.assertEqual((process.returncode, "6 processes need" in err), (code, code == 1), err)
 
     @unittest.skipUnless(os.path.isdir("/proc/self"), "needs /proc")
     def test_without_one_mpirun_does_not_spin(self):
