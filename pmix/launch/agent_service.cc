@@ -8,6 +8,7 @@
 #include "pmix/launch/frame_channel.h"
 #include "pmix/launch/host_probe.h"
 #include "pmix/launch/listener.h"
+#include "pmix/launch/read_buffer.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -354,17 +355,17 @@ void Service::send_output(Stream& stream, std::string_view bytes) {
 }
 
 void Service::read_stream(Stream& stream) {
-    char buffer[65536];
+    ReadBuffer buffer;
     for (int i = 0; i < 4; ++i) {
         if (stream.on_the_way >= kStreamCredit) {
             event_del(stream.readable.get());
             return;
         }
-        ssize_t count = read(stream.descriptor, buffer, sizeof buffer);
+        ssize_t count = read(stream.descriptor, buffer.data(), buffer.kSize);
         if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
         if (count <= 0) return end_stream(stream);
-        send_output(stream, {buffer, static_cast<size_t>(count)});
-        if (static_cast<size_t>(count) < sizeof buffer) return;
+        send_output(stream, buffer.first(count));
+        if (static_cast<size_t>(count) < buffer.kSize) return;
     }
 }
 
@@ -372,14 +373,14 @@ void Service::read_stream(Stream& stream) {
 void Service::read_rest(Stream& stream) {
     int there = 0;
     if (ioctl(stream.descriptor, FIONREAD, &there) != 0) there = 0;
-    char buffer[65536];
+    ReadBuffer buffer;
     while (there > 0) {
-        ssize_t count =
-            read(stream.descriptor, buffer, std::min(sizeof buffer, static_cast<size_t>(there)));
+        ssize_t count = read(stream.descriptor, buffer.data(),
+                             std::min(buffer.kSize, static_cast<size_t>(there)));
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0) break;
         there -= static_cast<int>(count);
-        send_output(stream, {buffer, static_cast<size_t>(count)});
+        send_output(stream, buffer.first(count));
     }
     end_stream(stream);
 }

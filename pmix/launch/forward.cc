@@ -2,6 +2,7 @@
 #include "pmix/launch/forward.h"
 
 #include "btl/base/format.h"
+#include "pmix/launch/read_buffer.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -150,18 +151,18 @@ RankStream::~RankStream() {
 }
 
 void RankStream::read_some() {
-    char buffer[65536];
+    ReadBuffer buffer;
     for (int i = 0; i < 4 && descriptor_ >= 0; ++i) {
         if (output_.broken()) return close_stream();  // the rank gets SIGPIPE, as it would alone
         if (output_.congested()) {
             event_del(readable_.get());
             return;
         }
-        ssize_t count = read(descriptor_, buffer, sizeof buffer);
+        ssize_t count = read(descriptor_, buffer.data(), buffer.kSize);
         if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
         if (count <= 0) return close_stream();
-        take({buffer, static_cast<size_t>(count)});
-        if (static_cast<size_t>(count) < sizeof buffer) return;
+        take(buffer.first(count));
+        if (static_cast<size_t>(count) < buffer.kSize) return;
     }
 }
 
@@ -227,14 +228,14 @@ void RankStream::close_stream() {
 void RankStream::finish() {
     int there = 0;
     if (descriptor_ < 0 || ioctl(descriptor_, FIONREAD, &there) != 0) there = 0;
-    char buffer[65536];
+    ReadBuffer buffer;
     while (descriptor_ >= 0 && there > 0) {
         ssize_t count =
-            read(descriptor_, buffer, std::min(sizeof buffer, static_cast<size_t>(there)));
+            read(descriptor_, buffer.data(), std::min(buffer.kSize, static_cast<size_t>(there)));
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0) break;
         there -= static_cast<int>(count);
-        take({buffer, static_cast<size_t>(count)});
+        take(buffer.first(count));
     }
     close_stream();
 }
@@ -302,20 +303,20 @@ void InputCopier::read_some() {
         event_del(readable_.get());
         return;
     }
-    char buffer[65536];
-    ssize_t count = read(0, buffer, sizeof buffer);
+    ReadBuffer buffer;
+    ssize_t count = read(0, buffer.data(), buffer.kSize);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return update();
     if (count <= 0) ended_ = true;
     else
         for (Target& target : targets_)
-            if (target.descriptor >= 0) target.pending.append(buffer, static_cast<size_t>(count));
+            if (target.descriptor >= 0) target.pending.append(buffer.first(count));
     for (size_t i = 0; i < targets_.size(); ++i) send(i);
     for (FarTarget& target : far_) {
         if (target.closed) continue;
-        auto bytes = count > 0 ? static_cast<size_t>(count) : 0;
-        target.far.send({buffer, bytes});
-        target.on_the_way += bytes;
-        target.closed = bytes == 0;
+        std::string_view bytes = buffer.first(std::max<ssize_t>(count, 0));
+        target.far.send(bytes);
+        target.on_the_way += bytes.size();
+        target.closed = bytes.empty();
     }
     update();
 }

@@ -2,6 +2,7 @@
 #include "pmix/launch/frame_channel.h"
 
 #include "btl/base/format.h"
+#include "pmix/launch/read_buffer.h"
 
 #include <cerrno>
 #include <utility>
@@ -96,13 +97,13 @@ void FrameChannel::flush() {
 }
 
 void FrameChannel::read_some() {
-    std::byte buffer[65536];
+    ReadBuffer buffer;
     for (int i = 0; i < kReadsInARow && !closed_; ++i) {
-        ssize_t count = take(buffer, sizeof buffer);
+        ssize_t count = take(reinterpret_cast<std::byte*>(buffer.data()), buffer.kSize);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0 && errno == EAGAIN) return;
         if (count <= 0) return close_both("");
-        ConstBytes bytes = skip_noise({buffer, static_cast<size_t>(count)});
+        ConstBytes bytes = skip_noise(bytes_of(buffer.first(count)));
         if (closed_) return;
         parser_.feed(bytes);
         while (auto frame = parser_.next()) {
@@ -112,7 +113,7 @@ void FrameChannel::read_some() {
             if (reader.failed()) return close_both("a word of the other end does not parse");
         }
         if (parser_.malformed()) return close_both("what the other end says does not parse");
-        if (static_cast<size_t>(count) < sizeof buffer) return;
+        if (static_cast<size_t>(count) < buffer.kSize) return;
     }
     // The system knows nothing of bytes that were decrypted already.
     if (!closed_ && socket_.buffered()) event_active(readable_.get(), EV_READ, 0);

@@ -9,6 +9,7 @@
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
 #include "pmix/launch/listener.h"
+#include "pmix/launch/messages.h"
 #include "pmix/launch/pmix_admission.h"
 #include "pmix/wireup/pmix_value.h"
 
@@ -26,6 +27,7 @@
 #include <event2/bufferevent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,9 +36,10 @@ namespace pomona {
 
 namespace {
 
-constexpr size_t kStrangersMax = 64;      // connections that have not named the namespace yet
-constexpr size_t kFirstWordsMax = 65536;  // in which they must have named it
-constexpr time_t kStrangerSeconds = 10;   // of silence
+constexpr size_t kStrangersMax = 64;        // connections that have not named the namespace yet
+constexpr rlim_t kStackLeast = 512u << 10;  // OpenPMIx 4.2.2 takes 192 to 256 KiB
+constexpr size_t kFirstWordsMax = 65536;    // in which they must have named it
+constexpr time_t kStrangerSeconds = 10;     // of silence
 
 // What a rank told the server.
 struct Notice {
@@ -294,6 +297,11 @@ bool PmixServer::State::failed(const char* what, pmix_status_t status) {
 
 bool PmixServer::State::start() {
     tried = true;
+    rlimit stack{};
+    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < kStackLeast) {
+        reason = format(messages::pmix_stack, kStackLeast >> 10, stack.rlim_cur >> 10);
+        return false;
+    }
     std::string why;
     auto opened = PmixLibrary::open(why);
     if (!opened.ok()) {

@@ -408,6 +408,52 @@ class Descriptors(unittest.TestCase):
             self.assertIn("size=1", out)
 
 
+def with_limits(limits, *words, **kinds):
+    """mpirun under ulimit."""
+    return subprocess.run(["bash", "-c", f'ulimit {limits} && exec "$@"', "bash", MPIRUN, *map(str, words)],
+                          capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                          env=clean_environment(), **kinds)
+
+
+class SmallStack(unittest.TestCase):
+    """ulimit -s 64: of KiB, also for the environment."""
+
+    def test_a_job(self):
+        with tempfile.TemporaryDirectory() as place:
+            for options in (), ("--tag-output",), ("--output-filename", place), ("--pmix", "off"):
+                with self.subTest(options=options):
+                    done = with_limits("-s 64", "-n", 2, *options, PROBE, "info")
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_streams(self):
+        done = subprocess.run(["bash", "-c", f"ulimit -s 64 && head -c 300000 /dev/zero | {MPIRUN} -n 2 --stdin all "
+                               "head -c 300000"], stdout=subprocess.PIPE, timeout=PATIENCE, env=clean_environment())
+        self.assertEqual((done.returncode, done.stdout.count(b"\0")), (0, 600000))
+
+    @NEEDS_PMIX
+    def test_openpmix_needs_more(self):
+        done = with_limits("-s 64", "-n", 2, *WORKER, "info")
+        self.assertEqual(done.returncode, 77, done.stderr)
+        self.assertIn("OpenPMIx needs a stack of 512 KiB, and the limit is 64", done.stderr)
+        self.assertEqual(with_limits("-s 512", "-n", 2, *WORKER, "info").returncode, 0)
+
+
+class FewProcesses(unittest.TestCase):
+    def test_ranks_that_cannot_be_started(self):
+        if os.getuid() != 0 or not shutil.which("setpriv"):
+            self.skipTest("needs root and setpriv")
+        # Root has no such limit: another user has it, of whose processes there may be others.
+        for most in range(1, 6):
+            with self.subTest(most=most):
+                done = subprocess.run(
+                    ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "bash", "-c",
+                     f'ulimit -u {most} && exec "$@"', "bash", MPIRUN, "-n", "8", "sleep", "600"],
+                    capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                    env=clean_environment(TMPDIR="/tmp"), cwd="/")
+                self.assertNotIn(done.returncode, (0, 139), done.stderr)
+                self.assertRegex(done.stderr, "mpirun: ")
+
+
 class LimitOfFiles(unittest.TestCase):
     def test_mpirun_and_its_ranks(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -11,7 +11,7 @@ import time
 import unittest
 
 from hosts_case import Case
-from test_launch import PATIENCE, alive, wait_until
+from test_launch import PATIENCE, PROBE, alive, wait_until
 
 
 class Apart(Case):
@@ -89,6 +89,13 @@ class Streams(Case):
         for rank in (0, 1):
             with open(f"{name}.{rank}.err") as file:
                 self.assertEqual(file.read(), f"[{rank}]<stderr>: err\n")
+
+    def test_agents_and_ranks_with_a_small_stack(self):
+        small = self.world.stand_in("small", begin="ulimit -s 64; ")
+        done = self.run_job("-n", 4, "--host", "h1:2,h2:2", "--stdin", "all", "sh", "-c",
+                            f"cat | wc -c; ulimit -s; exec {PROBE} info", ssh=small, input="x" * 300000)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.stdout.splitlines())[:8], ["300000"] * 4 + ["64"] * 4)
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
     def test_a_full_disk(self):
