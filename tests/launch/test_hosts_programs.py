@@ -147,6 +147,21 @@ class Programs(Case):
                 self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
                                  (0, [f"rank {rank}: passed" for rank in range(3)]), done.stderr)
 
+    def test_a_host_whose_agent_announces_another_system(self):
+        # All ranks of h2 have its variable from their agent, as all of that host's environment.
+        program = os.path.join(self.world.place, "hosts")
+        subprocess.run([MPICC, "-Wall", "-Werror", os.path.join(HERE, "unlike_hosts.c"), "-o", program], check=True)
+        other = self.world.stand_in("other-system", begin="[ $host != h2 ] || export POMONA_FORMATS=8,53,4,unsigned; ")
+        for transports in ("self,shm,tcp", "self,tcp"):
+            with self.subTest(transports=transports):
+                done = self.run_job("-n", 4, "--host", "h1:2,h2:2", "--set", f"transports={transports}", program,
+                                    ssh=other)
+                self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
+                                 (0, [f"rank {rank}: passed" for rank in range(4)]), done.stderr)
+        # Without that word all types pass, so that the program finds fault.
+        done = self.run_job("-n", 4, "--host", "h1:2,h2:2", program)
+        self.assertNotEqual(done.returncode, 0)
+
     def test_spawned_processes_whose_types_differ(self):
         program, other = (os.path.join(self.world.place, name) for name in ("worlds", "other"))
         subprocess.run([MPICC, "-Wall", "-Werror", os.path.join(HERE, "unlike_worlds.c"), "-o", program],
