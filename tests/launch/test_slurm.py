@@ -53,10 +53,49 @@ class Slurm(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("use srun --mpi=pmix", done.stderr)
 
-    def test_a_rank_dies_under_srun(self):
-        done = self.run_job("srun", "--mpi=pmix", "--kill-on-bad-exit=1", PROBE, "die",
-                            int(signal.SIGKILL), 1)
-        self.assertNotEqual(done.returncode, 0)
+    def test_collectives_under_srun(self):
+        # Two ranks on each of the two nodes: every collective, against what a loop computes.
+        programs = os.path.join(HERE, "..", "programs")
+        for name in ("coll_all", "coll_property"):
+            program = os.path.join(self.slurm.place, name)
+            subprocess.run([MPICC, "-O1", "-I", programs, os.path.join(programs, name + ".c"), "-o", program, "-lm"],
+                           check=True)
+            done = self.run_job("srun", "--mpi=pmix", "sh", "-c", f"echo rank $SLURM_PROCID on $(hostname); exec {program}")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual([line for line in sorted(done.stdout.splitlines()) if line.startswith("rank ")],
+                             ["rank 0 on h1", "rank 1 on h1", "rank 2 on h2", "rank 3 on h2"])
+
+    def test_codes_under_srun(self):
+        # Of a rank that leaves MPI in good order, of MPI_Abort, of a signal in the midst of a
+        # barrier, where without the option Slurm may leave the others waiting.
+        for words, codes, options in ((("exit", 9, 2), [9], ()), (("abort", 5, 2), [5], ()),
+                                      (("die", int(signal.SIGKILL), 1), [137, 143], ("--kill-on-bad-exit=1",))):
+            with self.subTest(words=words):
+                done = self.run_job("srun", "--mpi=pmix", *options, PROBE, *words)
+                self.assertIn(done.returncode, codes, done.stderr)
+
+    def test_a_rank_is_killed_under_srun(self):
+        # The others learn of it, whether or not Slurm ends them. Their memory goes with the next
+        # job.
+        for options in ((), ("--kill-on-bad-exit=1",)):
+            with self.subTest(options=options):
+                others = set(self.slurm.world.shared_memory())
+                process = subprocess.Popen(
+                    self.words("srun", "--mpi=pmix", *options, self.program), stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                    env=self.slurm.environment(TMPDIR=self.slurm.world.temporary))
+                pids = [int(process.stdout.readline()) for _ in range(4)]
+                files = set(self.slurm.world.shared_memory()) - others
+                os.kill(pids[2], signal.SIGKILL)
+                _, err = process.communicate(timeout=PATIENCE)
+                self.assertNotEqual(process.returncode, 0, err)
+                self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in pids)), err)
+                if not options:
+                    self.assertIn("The process has ended", err)
+                self.assertTrue(files)
+                done = self.run_job("srun", "--mpi=pmix", self.program, "once")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(files & set(self.slurm.world.shared_memory()), set())
 
     def test_mpirun_takes_the_hosts_and_slots_granted(self):
         done = self.run_job(MPIRUN, *SHOW)
@@ -114,6 +153,8 @@ class Slurm(unittest.TestCase):
                          done.stderr)
         done = self.run_job(MPIRUN, "--launcher", "srun", "-n", 3, self.program, "once")
         self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.run_job(MPIRUN, "--launcher", "srun", PROBE, "exit", 9, 2)
+        self.assertEqual(done.returncode, 9, done.stderr)
         done = self.run_job(MPIRUN, "--launcher", "srun", "--on-death", "continue", self.program)
         self.assertEqual(done.returncode, 1)
         self.assertIn("--on-death continue needs --launcher own", done.stderr)
