@@ -328,6 +328,26 @@ std::optional<NetworkWish> network_wish(std::string_view gloo, std::string_view 
     return out;
 }
 
+NetworkWish network_choice(const std::string& if_include, const std::string& if_exclude,
+                           std::string_view gloo, std::string_view nccl,
+                           const std::vector<Interface>& all) {
+    if (if_include.empty() && if_exclude.empty())
+        return network_wish(gloo, nccl, all).value_or(NetworkWish());
+    std::string said;
+    if (!if_include.empty()) said = "if_include=" + if_include;
+    if (!if_exclude.empty()) said += (said.empty() ? "if_exclude=" : " if_exclude=") + if_exclude;
+    return {said, if_include, if_exclude};
+}
+
+std::string why_not_taken(const Interface& interface, const NetworkWish& wish, System system) {
+    InterfaceKind kind = interface_kind(interface, system);
+    InterfaceFilter filter;  // without the wish's own choice, what does it leave out?
+    (void)filter.parse(interface.address, wish.exclude);
+    if (!wish.include.empty() || !filter.takes(interface, system)) return wish.said;
+    return format("networks of the kind {} are not used unless if_include names them",
+                  interface_kind_name(kind));
+}
+
 std::vector<Interface> choose_interfaces(const std::vector<Interface>& all,
                                          const InterfaceFilter& filter, System system) {
     std::vector<Interface> out;

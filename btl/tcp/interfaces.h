@@ -69,9 +69,9 @@ private:
     std::vector<Word> include_, exclude_;
 };
 
-// What a user has told gloo or NCCL of networks, in words for if_include and if_exclude.
+// What a user has told of networks, gloo or NCCL too, in words for if_include and if_exclude.
 struct NetworkWish {
-    std::string said;  // "GLOO_SOCKET_IFNAME=eth0"
+    std::string said;  // "GLOO_SOCKET_IFNAME=eth0", "if_include=wired"; "": nothing
     std::string include, exclude;
 };
 // By the variables' values, "" where one is not set. gloo's are names; NCCL's are beginnings of
@@ -79,6 +79,14 @@ struct NetworkWish {
 // here and leads to other machines: the wish may be meant for others.
 std::optional<NetworkWish> network_wish(std::string_view gloo, std::string_view nccl,
                                         const std::vector<Interface>& all);
+// What chooses a job's interfaces: the parameters, and where neither is set, that wish.
+NetworkWish network_choice(const std::string& if_include, const std::string& if_exclude,
+                           std::string_view gloo, std::string_view nccl,
+                           const std::vector<Interface>& all);
+
+// Of one that is up and that this does not take.
+std::string why_not_taken(const Interface& interface, const NetworkWish& wish,
+                          System system = this_system);
 
 // Words of the parameter `encrypt`: all, or kinds; empty or `no`: none. "" or a sentence that names
 // the word that is none.

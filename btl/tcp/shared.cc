@@ -54,19 +54,17 @@ static std::string names_of(const std::vector<Interface>& all) {
 Result<std::shared_ptr<Shared>> Shared::open(const Params& params, bool loopback_only) {
     InterfaceFilter filter;
     std::vector<Interface> all = list_interfaces(), chosen;
-    std::string include = params.if_include, exclude = params.if_exclude;
-    auto said = [](const char* name) {
+    auto value_of = [](const char* name) {
         const char* value = std::getenv(name);
         return std::string_view(value ? value : "");
     };
-    if (include.empty() && exclude.empty())
-        if (auto wish = network_wish(said("GLOO_SOCKET_IFNAME"), said("NCCL_SOCKET_IFNAME"), all)) {
-            LOG(info, btl, "{} stands for if_include={} if_exclude={}", wish->said, wish->include,
-                wish->exclude);
-            include = wish->include;
-            exclude = wish->exclude;
-        }
-    std::string mistake = filter.parse(include, exclude);
+    NetworkWish wish =
+        network_choice(params.if_include, params.if_exclude, value_of("GLOO_SOCKET_IFNAME"),
+                       value_of("NCCL_SOCKET_IFNAME"), all);
+    if (!wish.said.empty() && params.if_include.empty() && params.if_exclude.empty())
+        LOG(info, btl, "{} stands for if_include={} if_exclude={}", wish.said, wish.include,
+            wish.exclude);
+    std::string mistake = filter.parse(wish.include, wish.exclude);
     if (!mistake.empty()) {
         LOG(error, btl, "{}", mistake);
         return Error{Code::invalid_argument, "if_include or if_exclude names what is no interface"};
@@ -85,9 +83,9 @@ Result<std::shared_ptr<Shared>> Shared::open(const Params& params, bool loopback
             names_of(all));
         return Error{Code::invalid_argument, "if_include names no interface that is up"};
     }
-    if (chosen.empty() && !loopback_only && !exclude.empty() &&
+    if (chosen.empty() && !loopback_only && !wish.exclude.empty() &&
         !choose_interfaces(all, InterfaceFilter()).empty()) {
-        LOG(error, btl, messages::no_interface_left, exclude, names_of(all));
+        LOG(error, btl, messages::no_interface_left, wish.exclude, names_of(all));
         return Error{Code::invalid_argument, "if_exclude leaves no interface that is up"};
     }
     if (chosen.empty()) chosen = {loopback()};  // then the others can only be on this machine

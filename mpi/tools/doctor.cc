@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -62,22 +63,44 @@ Finding temporary(const Probes& probes) {
     return good("temporary files", used);
 }
 
+// Where a parameter was set, of those that are.
+std::string places_of(const Params& params, std::initializer_list<const char*> names) {
+    std::string out;
+    for (const char* name : names)
+        if (!get_param(params, name).empty())
+            out += (out.empty() ? "" : " or ") + params.source(name);
+    return out;
+}
+
 Finding interfaces(const Probes& probes) {
-    std::vector<tcp::Interface> all = probes.interfaces();
-    std::string include = probes.variable("POMONA_IF_INCLUDE"), text;
+    Params params = probes.params();
     tcp::InterfaceFilter filter;
-    std::string mistake = filter.parse(include, probes.variable("POMONA_IF_EXCLUDE"));
+    std::string mistake, text;
+    tcp::NetworkWish wish = interfaces_wanted(probes, params, filter, mistake);
     if (!mistake.empty())
-        return {"network", State::bad, mistake, "correct POMONA_IF_INCLUDE or POMONA_IF_EXCLUDE"};
+        return {"network", State::bad, mistake,
+                pomona::format("correct {}", places_of(params, {"if_include", "if_exclude"}))};
+    std::vector<tcp::Interface> all = probes.interfaces();
     for (const tcp::Interface& each : tcp::choose_interfaces(all, filter, probes.system())) {
         auto kind = tcp::interface_kind(each, probes.system());
         text += pomona::format("{}{} {} ({})", text.empty() ? "" : ", ", each.name, each.address,
                                tcp::interface_kind_name(kind));
     }
     if (!text.empty()) return good("network", text);
-    if (!include.empty())
-        return {"network", State::bad, "no interface is up that POMONA_IF_INCLUDE names",
-                "correct or unset it; `ifconfig` or `ip address` lists what there is"};
+    if (!params.if_include.empty())
+        return {"network", State::bad,
+                pomona::format("if_include={} names no interface that is up", params.if_include),
+                pomona::format("correct or unset it ({}); `ifconfig` or `ip address` lists what "
+                               "there is",
+                               places_of(params, {"if_include"}))};
+    if (!tcp::choose_interfaces(all, {}, probes.system()).empty())
+        return {
+            "network", State::hint,
+            pomona::format("{} leaves no interface by which other machines are reached", wish.said),
+            "enough for jobs on this machine; else correct it" +
+                (params.if_exclude.empty()
+                     ? std::string()
+                     : pomona::format(" ({})", places_of(params, {"if_exclude"})))};
     return {"network", State::hint, "no interface that reaches other machines has an address",
             "enough for jobs on this machine; else give one an address, or name a tunnel with "
             "POMONA_IF_INCLUDE"};
@@ -127,6 +150,15 @@ const char* word(State state) {
 }
 
 }  // namespace
+
+tcp::NetworkWish interfaces_wanted(const Probes& probes, const Params& params,
+                                   tcp::InterfaceFilter& filter, std::string& mistake) {
+    tcp::NetworkWish wish = tcp::network_choice(
+        params.if_include, params.if_exclude, probes.variable("GLOO_SOCKET_IFNAME"),
+        probes.variable("NCCL_SOCKET_IFNAME"), probes.interfaces());
+    mistake = filter.parse(wish.include, wish.exclude);
+    return wish;
+}
 
 std::vector<Finding> common_checks(const Probes& probes) {
     bool macos = probes.system() == System::macos;

@@ -4,6 +4,7 @@
 // played. Nothing is changed on the machine; a mend is a command or a setting to name.
 #pragma once
 
+#include "btl/base/params.h"
 #include "btl/base/system.h"
 #include "btl/rdma/survey.h"
 #include "btl/tcp/interfaces.h"
@@ -31,6 +32,7 @@ public:
     virtual std::string read(const std::string& path) const = 0;    // a file; "" if there is none
     virtual std::string run(const std::string& command) const = 0;  // output; "" when it fails
     virtual std::string variable(const std::string& name) const = 0;
+    virtual Params params() const = 0;                                // as jobs here have them
     virtual int64_t free_bytes(const std::string& folder) const = 0;  // -1: there is no such place
     virtual uint64_t descriptors_max() const = 0;
     virtual int cores() const = 0;
@@ -52,6 +54,10 @@ public:
 };
 
 Probes& real_probes();
+
+// What chooses the interfaces of jobs here. `filter` gets it; a mistake as text, or "".
+tcp::NetworkWish interfaces_wanted(const Probes& probes, const Params& params,
+                                   tcp::InterfaceFilter& filter, std::string& mistake);
 
 std::vector<Finding> common_checks(const Probes& probes);
 std::vector<Finding> linux_checks(const Probes& probes);
@@ -81,7 +87,11 @@ struct HostReport {
     std::string version, system, python, torch;
     std::string program, python_program;  // where these are there
     double ahead = 0;                     // seconds by which its clock differs at least
-    std::vector<std::string> addresses;   // "10.0.7.1/24"
+    std::vector<std::string> addresses;   // "10.0.7.1/24", that jobs use
+    struct Idle {
+        std::string address, interface, why;  // "172.17.0.1"
+    };
+    std::vector<Idle> idle;  // that jobs do not use
     std::vector<Finding> findings;
 };
 std::string own_report(const Probes& probes);  // one line of JSON

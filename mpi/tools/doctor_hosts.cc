@@ -43,6 +43,11 @@ std::string first_line(std::string text) {
     return text.substr(0, 200);
 }
 
+bool all_good(const std::vector<Finding>& findings) {
+    return std::all_of(findings.begin(), findings.end(),
+                       [](const Finding& each) { return each.state == State::good; });
+}
+
 std::vector<Finding> read_findings(const nlohmann::json& list) {
     std::vector<Finding> out;
     for (const auto& each : list) {
@@ -116,17 +121,76 @@ std::vector<Finding> unlike_packets(const LinkReport& report) {
     return out;
 }
 
-// Those that jobs use here: what the user leaves out hurts nobody, whoever else has it.
-std::vector<std::string> addresses_used(const Probes& probes) {
+// What jobs use here; and the rest, which hurts nobody, whoever else has it, until a job uses it.
+void list_addresses(const Probes& probes, nlohmann::json& used, nlohmann::json& idle) {
     tcp::InterfaceFilter filter;
-    std::string mistake =
-        filter.parse(probes.variable("POMONA_IF_INCLUDE"), probes.variable("POMONA_IF_EXCLUDE"));
-    if (!mistake.empty()) filter = {};  // it is a finding of this host's
-    std::vector<std::string> out;
-    for (const tcp::Interface& each :
-         tcp::choose_interfaces(probes.interfaces(), filter, probes.system()))
-        if (!each.loopback && !each.ip().link_local())
-            out.push_back(pomona::format("{}/{}", each.address, each.prefix));
+    std::string mistake;
+    tcp::NetworkWish wish = interfaces_wanted(probes, probes.params(), filter, mistake);
+    if (!mistake.empty()) filter = {}, wish = {};  // it is a finding of this host's
+    auto tells = [](const tcp::Interface& each) {
+        return !each.loopback && !each.ip().link_local();
+    };
+    System system = probes.system();
+    std::vector<tcp::Interface> all = probes.interfaces();
+    for (const tcp::Interface& each : tcp::choose_interfaces(all, filter, system))
+        if (tells(each)) used.push_back(pomona::format("{}/{}", each.address, each.prefix));
+    for (const tcp::Interface& each : all)
+        if (each.up && tells(each) && !filter.takes(each, system))
+            idle.push_back({{"address", each.address},
+                            {"interface", each.name},
+                            {"why", tcp::why_not_taken(each, wish, system)}});
+}
+
+// Addresses that several hosts have and not all of them use. Where nobody does, as of a bridge of
+// virtual machines that all systems call alike, it is told for whoever would use it.
+std::vector<Finding> idle_twice(const std::vector<HostReport>& hosts,
+                                const std::map<std::string, std::string>& owners) {
+    struct Seen {
+        std::vector<std::string> places, hosts;  // "b (docker0)", "b"
+        std::string why;
+    };
+    std::map<std::string, Seen> idle;
+    for (const HostReport& host : hosts)
+        for (const HostReport::Idle& each : host.idle) {
+            Seen& seen = idle[each.address];
+            if (!seen.hosts.empty() && seen.hosts.back() == host.host) continue;
+            seen.hosts.push_back(host.host);
+            seen.places.push_back(pomona::format("{} ({})", host.host, each.interface));
+            if (seen.why.empty()) seen.why = each.why;
+        }
+    std::vector<Finding> out, good;
+    for (auto& [address, seen] : idle) {
+        auto owner = owners.find(address);
+        bool used = owner != owners.end();
+        if (used) {
+            auto own = std::find(seen.hosts.begin(), seen.hosts.end(), owner->second);
+            if (own != seen.hosts.end()) {
+                seen.places.erase(seen.places.begin() + (own - seen.hosts.begin()));
+                seen.hosts.erase(own);
+            }
+        }
+        if (seen.hosts.size() + (used ? 1 : 0) < 2) continue;
+        auto joined = [](const std::vector<std::string>& list, const char* of) {
+            std::string text;
+            for (size_t i = 0; i < list.size(); ++i)
+                text += (i == 0 ? "" : i + 1 < list.size() ? ", " : " and ") + (of + list[i]);
+            return text;
+        };
+        if (used)
+            out.push_back({"addresses", State::hint,
+                           pomona::format("{} is one of {} and {}, which {} not reach {} by it",
+                                          address, owner->second, joined(seen.places, "of "),
+                                          seen.hosts.size() > 1 ? "do" : "does", owner->second),
+                           "give one of them another, if no other network joins these hosts"});
+        else
+            good.push_back(
+                {"addresses", State::good,
+                 pomona::format("{} is one {}, and no job uses it: {}", address,
+                                joined(seen.places, "of "), seen.why),
+                 "none is needed as it is; before if_include names it, give each host another "
+                 "address there (Docker: \"bip\" in /etc/docker/daemon.json)"});
+    }
+    out.insert(out.end(), good.begin(), good.end());
     return out;
 }
 
@@ -166,6 +230,9 @@ HostReport read_report(const std::string& host, const std::string& text, double 
         out.program = report.value("program", "");
         out.python_program = report.value("python_program", "");
         out.addresses = report.value("addresses", std::vector<std::string>());
+        for (const auto& each : report.value("idle", nlohmann::json::array()))
+            out.idle.push_back(
+                {each.value("address", ""), each.value("interface", ""), each.value("why", "")});
         double time = report.value("time", before);
         out.ahead = std::max(0.0, std::fabs(time - before - took / 2) - took / 2 - 1);
         out.findings = read_findings(report.at("findings"));
@@ -183,6 +250,8 @@ std::string own_report(const Probes& probes) {
         first_line(probes.run("python3 -c 'import sys; print(sys.executable)'"));
     std::string torch =
         first_line(probes.run("python3 -c 'import torch; print(torch.__version__)'"));
+    nlohmann::json used = nlohmann::json::array(), idle = used;
+    list_addresses(probes, used, idle);
     nlohmann::json out{{"pomona", facts.version},
                        {"system", facts.system},
                        {"time", static_cast<double>(std::time(nullptr))},
@@ -190,7 +259,8 @@ std::string own_report(const Probes& probes) {
                        {"torch", torch},
                        {"program", own_program()},
                        {"python_program", python_program},
-                       {"addresses", addresses_used(probes)},
+                       {"addresses", used},
+                       {"idle", idle},
                        {"findings", as_values(examine(probes))}};
     // The mark is the first member.
     std::string text = out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -238,6 +308,7 @@ std::vector<Finding> compare(const std::vector<HostReport>& hosts) {
                      "POMONA_IF_EXCLUDE=ADDRESS"});
         }
     }
+    for (Finding& each : idle_twice(hosts, owners)) out.push_back(std::move(each));
     for (size_t i = 0; i < hosts.size(); ++i)
         for (size_t k = i + 1; k < hosts.size(); ++k)
             if (hosts[i].reached && hosts[k].reached && !share_network(hosts[i], hosts[k]))
@@ -246,7 +317,7 @@ std::vector<Finding> compare(const std::vector<HostReport>& hosts) {
                      pomona::format("{} and {} have none in common", hosts[i].host, hosts[k].host),
                      "they talk through a router, if at all; a cable between them is "
                      "quicker"});
-    if (out.empty())
+    if (all_good(out))
         out.push_back({"together", State::good,
                        pomona::format("{} hosts are reached and fit each other", hosts.size()),
                        ""});
@@ -279,7 +350,7 @@ int command_on_hosts(const std::string& list, const std::string& ssh, bool json)
     if (reached.find(',') != reached.npos) {
         measured = measure_links({reached, ssh, json, false}, before);
         for (const Finding& each : unlike_packets(measured)) {
-            if (together.front().state == State::good) together.clear();
+            std::erase_if(together, [](const auto& known) { return known.check == "together"; });
             together.push_back(each);
             all.push_back(each);
         }

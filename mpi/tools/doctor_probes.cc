@@ -29,6 +29,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+extern char** environ;
+
 namespace pomona::doctor {
 
 namespace {
@@ -96,6 +98,9 @@ public:
     std::string variable(const std::string& name) const override {
         const char* value = std::getenv(name.c_str());
         return value ? value : "";
+    }
+    Params params() const override {
+        return read_params(environ, [](const std::string&) {});
     }
     int64_t free_bytes(const std::string& folder) const override {
         struct statvfs state;

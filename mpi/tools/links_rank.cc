@@ -62,15 +62,10 @@ nlohmann::json interfaces_here() {
     Params params = read_params(environ, [](const std::string&) {});
     tcp::InterfaceFilter filter;
     std::vector<tcp::Interface> all = tcp::list_interfaces();
-    std::string said;
-    if (!params.if_include.empty() || !params.if_exclude.empty()) {
-        said = format("if_include={} if_exclude={}", params.if_include, params.if_exclude);
-        (void)filter.parse(params.if_include, params.if_exclude);
-    } else if (auto wish = tcp::network_wish(value_of("GLOO_SOCKET_IFNAME"),
-                                             value_of("NCCL_SOCKET_IFNAME"), all)) {
-        said = wish->said;
-        (void)filter.parse(wish->include, wish->exclude);
-    }
+    tcp::NetworkWish wish =
+        tcp::network_choice(params.if_include, params.if_exclude, value_of("GLOO_SOCKET_IFNAME"),
+                            value_of("NCCL_SOCKET_IFNAME"), all);
+    (void)filter.parse(wish.include, wish.exclude);
     nlohmann::json out = nlohmann::json::array();
     for (const tcp::Interface& each : all) {
         tcp::InterfaceKind kind = tcp::interface_kind(each);
@@ -78,10 +73,7 @@ nlohmann::json interfaces_here() {
         CardCounts counts = card_counts(each.name);
         std::string why;
         if (!each.up) why = "it is down";
-        else if (!taken && !said.empty()) why = said;
-        else if (!taken)
-            why = format("networks of the kind {} are not used unless if_include names them",
-                         tcp::interface_kind_name(kind));
+        else if (!taken) why = tcp::why_not_taken(each, wish);
         out.push_back({{"name", each.name},
                        {"address", format("{}/{}", each.address, each.prefix)},
                        {"kind", tcp::interface_kind_name(kind)},

@@ -23,7 +23,8 @@ class Doctor(Case):
                               stdin=subprocess.DEVNULL)
 
     def test_an_address_of_two_hosts_hurts_where_it_is_used(self):
-        """A bridge of virtual machines may have the same everywhere; what is left out, too."""
+        """A bridge of virtual machines may have the same everywhere, and what is left out, too:
+        both are told, and nothing is wrong. Where a job would use them something is."""
         def add(name, address):
             for host in ("h1", "h2"):
                 space = ("-n", self.world.space(host))
@@ -36,13 +37,29 @@ class Doctor(Case):
         def found(**changes):
             done = self.doctor("--host", "h1,h2", "--json", **changes)
             together = json.loads(done.stdout)["together"]
-            return done.returncode, [each["text"] for each in together if each["check"] == "addresses"]
+            self.assertEqual([each["check"] for each in together if each["check"] == "together"],
+                             ["together"] if done.returncode == 0 else [], together)
+            return done.returncode, {each["text"].split()[0]: (each["state"], each["text"], each["mend"])
+                                     for each in together if each["check"] == "addresses"}
         add("docker0", "172.17.0.1/16")
         add("br7", "172.18.0.1/16")
-        self.assertEqual(found(), (0, []))
         add("eth0", "10.9.9.9/24")
-        self.assertEqual(found(), (1, ["10.9.9.9 is one of h1 and of h2"]))
-        self.assertEqual(found(POMONA_IF_EXCLUDE="10.9.9.9"), (0, []))
+        idle = "networks of the kind virtual are not used unless if_include names them"
+        config = os.path.join(self.world.place, "left-out.conf")
+        with open(config, "w") as file:
+            file.write("if_exclude=10.9.9.9\n")
+        code, said = found(POMONA_CONFIG=config)
+        self.assertEqual((code, sorted(said)), (0, ["10.9.9.9", "172.17.0.1", "172.18.0.1"]))
+        for address, name, why in (("172.17.0.1", "docker0", idle), ("172.18.0.1", "br7", idle),
+                                   ("10.9.9.9", "eth0", "if_exclude=10.9.9.9")):
+            text = f"{address} is one of h1 ({name}) and of h2 ({name}), and no job uses it: {why}"
+            self.assertEqual(said[address][:2], ("ok", text))
+            self.assertIn("another address", said[address][2])
+        code, said = found()
+        self.assertEqual((code, said["10.9.9.9"][:2]), (1, ("bad", "10.9.9.9 is one of h1 and of h2")))
+        self.assertEqual(said["172.17.0.1"][0], "ok")
+        code, said = found(POMONA_IF_INCLUDE="eth0,docker0", POMONA_IF_EXCLUDE="10.9.9.9")
+        self.assertEqual((code, said["172.17.0.1"][:2]), (1, ("bad", "172.17.0.1 is one of h1 and of h2")))
 
     def test_two_hosts_fit(self):
         done = self.doctor("--host", "h1,h2", "--json")

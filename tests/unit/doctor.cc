@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 
@@ -50,6 +51,14 @@ struct Machine : Probes {
         return "";
     }
     std::string variable(const std::string& name) const override { return get(variables, name); }
+    Params params() const override {
+        std::vector<std::string> texts;
+        for (const auto& [name, value] : variables) texts.push_back(name + "=" + value);
+        std::vector<const char*> environment;
+        for (const std::string& each : texts) environment.push_back(each.c_str());
+        environment.push_back(nullptr);
+        return read_params(environment.data(), [](const std::string&) {});
+    }
     int64_t free_bytes(const std::string& folder) const override {
         auto found = room.find(folder);
         return found == room.end() ? -1 : found->second;
@@ -264,6 +273,36 @@ TEST(doctor, places_named_by_variables) {
     expect(machine, "library path", State::hint, "/opt/mpi/lib/libmpi_abi.so.1");
 }
 
+// Goal: what the configuration file says of interfaces counts as in jobs, and where nothing else is
+// said, what gloo or NCCL were told does; the mend names the place.
+TEST(doctor, interfaces_that_others_than_variables_choose) {
+    Machine machine = healthy_linux();
+    machine.network.push_back({"ib0", "10.9.0.3", true, false});
+    char path[] = "/tmp/pomona-doctor-XXXXXX";
+    int file = mkstemp(path);
+    ASSERT_GE(file, 0);
+    auto says = [&](const std::string& line) {
+        std::ofstream(path) << line << "\n";
+        machine.variables["POMONA_CONFIG"] = path;
+    };
+    says("if_include=ib0");
+    expect(machine, "network", State::good, "ib0 10.9.0.3");
+    EXPECT_EQ(machine.find("network").text.find("eth0"), std::string::npos);
+    says("if_include=eth7");
+    expect(machine, "network", State::bad, "if_include=eth7");
+    expect(machine, "network", State::bad, (std::string(path) + ":1").c_str());
+    says("if_exclude=10.0.0.0/8/9");
+    expect(machine, "network", State::bad, (std::string(path) + ":1").c_str());
+    says("if_exclude=wired");
+    expect(machine, "network", State::hint, "if_exclude=wired leaves no interface");
+    machine.variables = {{"NCCL_SOCKET_IFNAME", "^ib"}};
+    EXPECT_EQ(machine.find("network").text.find("ib0"), std::string::npos);
+    machine.variables["POMONA_IF_INCLUDE"] = "ib0";
+    expect(machine, "network", State::good, "ib0 10.9.0.3");
+    close(file);
+    unlink(path);
+}
+
 TEST(doctor, python_and_torch) {
     Machine machine = healthy_linux();
     expect(machine, "Python", State::good, "3.12.4 with torch 2.13.0");
@@ -466,6 +505,34 @@ TEST(doctor_hosts, what_they_must_have_in_common) {
     b.why = "mpirun: host b cannot be used: no key";
     EXPECT_EQ(found({a, b}, "ssh"), "b: mpirun: host b cannot be used: no key");
     EXPECT_EQ(found({a, b}, "torch"), "");  // nothing is known of it
+}
+
+// Goal: an address of several hosts that no job uses is told once, and nothing is wrong; where one
+// of them uses it the other does not reach it there.
+TEST(doctor_hosts, addresses_that_are_not_used) {
+    auto a = good_host("a", "10.0.0.1/24"), b = good_host("b", "10.0.0.2/24"),
+         c = good_host("c", "10.0.0.3/24");
+    for (HostReport* host : {&a, &b, &c}) host->idle = {{"172.17.0.1", "docker0", "for its kind"}};
+    b.idle.push_back({"10.0.0.2", "alias0", "for its kind"});  // of one host twice
+    std::vector<Finding> findings = compare({a, b, c});
+    ASSERT_EQ(findings.size(), 2u);
+    EXPECT_EQ(findings[0].state, State::good);
+    EXPECT_EQ(
+        findings[0].text,
+        "172.17.0.1 is one of a (docker0), of b (docker0) and of c (docker0), and no job uses "
+        "it: for its kind");
+    EXPECT_NE(findings[0].mend, "");
+    EXPECT_EQ(findings[1].check, "together");
+    c.idle.push_back({"10.0.0.1", "br7", "for its kind"});
+    findings = compare({a, b, c});
+    EXPECT_EQ(findings[0].state, State::hint);
+    EXPECT_EQ(findings[0].text,
+              "10.0.0.1 is one of a and of c (br7), which does not reach a by it");
+    EXPECT_EQ(found({a, b}, "addresses"),
+              "172.17.0.1 is one of a (docker0) and of b (docker0), and no job uses it: for its "
+              "kind");
+    b.idle.clear(), c.idle.clear();
+    EXPECT_EQ(found({a, b, c}, "addresses"), "");
 }
 
 TEST(doctor_hosts, reports_go_there_and_back) {
