@@ -51,7 +51,8 @@ void write_facts(Writer& out, const HostFacts& facts) {
         out.put_text(*text);
     for (int number : {facts.processors, facts.cores, facts.fast, facts.free_port, facts.own_port})
         out.put(static_cast<int32_t>(number));
-    for (const auto* list : {&facts.addresses, &facts.link_local, &facts.unsteady})
+    for (const auto* list :
+         {&facts.addresses, &facts.all_addresses, &facts.link_local, &facts.unsteady})
         put_list(out, *list);
 }
 
@@ -62,7 +63,8 @@ std::optional<HostFacts> read_facts(Reader& in) {
         *text = in.get_text(kControlKeyMax);
     for (int* number : {&out.processors, &out.cores, &out.fast, &out.free_port, &out.own_port})
         *number = in.get<int32_t>();
-    for (auto* list : {&out.addresses, &out.link_local, &out.unsteady}) *list = get_list(in);
+    for (auto* list : {&out.addresses, &out.all_addresses, &out.link_local, &out.unsteady})
+        *list = get_list(in);
     bool right = out.processors >= 1 && out.cores >= 0 && out.fast >= 0 && out.free_port >= 0 &&
                  out.free_port <= 65535 && out.own_port >= 0 && out.own_port <= 65535;
     if (in.failed() || !right) return std::nullopt;

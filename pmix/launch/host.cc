@@ -42,6 +42,9 @@ static std::string identity_here() {
 }
 
 static constexpr size_t kAddressesMost = 16;
+static constexpr tcp::InterfaceKind kToldKinds[] = {
+    tcp::InterfaceKind::thunderbolt, tcp::InterfaceKind::wired, tcp::InterfaceKind::wifi,
+    tcp::InterfaceKind::vpn, tcp::InterfaceKind::virtual_machine};
 
 static bool is_cable(const tcp::Interface& each) {
     tcp::InterfaceKind kind = tcp::interface_kind(each);
@@ -60,6 +63,36 @@ static void list_addresses(HostFacts& out) {
     }
     for (const auto& each : all)
         if (each.up && !each.loopback && !is_cable(each)) add(out.unsteady, each.ip().text());
+    for (tcp::InterfaceKind kind : kToldKinds)
+        for (const auto& each : all)
+            if (each.up && tcp::interface_kind(each) == kind && !each.ip().link_local())
+                add(out.all_addresses, format("{}/{} {} {}", each.address, each.prefix, each.name,
+                                              tcp::interface_kind_name(kind)));
+}
+
+std::vector<tcp::Interface> interfaces_of(const HostFacts& facts) {
+    std::vector<tcp::Interface> out;
+    for (const std::string& text : facts.all_addresses) {
+        std::vector<std::string> words = words_of(text);
+        auto network = words.size() == 3 ? tcp::Network::parse(words[0]) : std::nullopt;
+        if (!network) continue;
+        tcp::Interface made{words[1], words[0].substr(0, words[0].find('/')), true, false,
+                            network->prefix};
+        for (tcp::InterfaceKind kind : kToldKinds)
+            if (words[2] == tcp::interface_kind_name(kind)) made.device = kind;
+        out.push_back(made);
+    }
+    return out;
+}
+
+std::vector<std::string> addresses_used(const HostFacts& facts, const tcp::NetworkWish& wish) {
+    tcp::InterfaceFilter filter;
+    if (!filter.parse(wish.include, wish.exclude).empty()) return facts.addresses;  // ranks tell it
+    System system = facts.system.starts_with("Darwin") ? System::macos : System::linux_kernel;
+    std::vector<std::string> out;
+    for (const tcp::Interface& each : tcp::choose_interfaces(interfaces_of(facts), filter, system))
+        out.push_back(format("{}/{}", each.address, each.prefix));
+    return out;
 }
 
 // "10.0.7.1/24" as its address.
@@ -76,9 +109,20 @@ static bool share_network(const std::string& one, const HostFacts& other) {
 
 std::string address_for(const HostFacts& host, const std::vector<const HostFacts*>& others,
                         const std::string& by_ssh) {
+    auto others_have = [&](const std::string& address) {
+        return std::any_of(others.begin(), others.end(), [&](const HostFacts* other) {
+            const auto& list = other->all_addresses;
+            return std::any_of(list.begin(), list.end(), [&](const std::string& each) {
+                return address_of(each) == address_of(address);
+            });
+        });
+    };
+    // Hosts that have all addresses alike are one machine: containers, or its users.
+    bool alike = std::all_of(host.addresses.begin(), host.addresses.end(), others_have);
     std::string best = by_ssh;
     long most = 0;
     for (const std::string& each : host.addresses) {
+        if (others_have(each) && !(alike && by_ssh.empty())) continue;
         long sharing = std::count_if(others.begin(), others.end(), [&](const HostFacts* other) {
             return share_network(each, *other);
         });

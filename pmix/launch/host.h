@@ -5,6 +5,7 @@
 #pragma once
 
 #include "btl/base/bytes.h"
+#include "btl/tcp/interfaces.h"
 #include "pmix/launch/hosts.h"
 #include "pmix/launch/options.h"
 
@@ -42,8 +43,10 @@ struct HostFacts {
     std::string own_address, caller_address;
     int own_port = 0;
     // Of its network interfaces, "10.0.7.1/24", the best kind first; none that mean something on
-    // one interface only.
+    // one interface only. Those by which its system may be asked, whatever a job uses.
     std::vector<std::string> addresses;
+    // The same of interfaces of all kinds, "10.0.7.1/24 eth0 wired": what a job uses is among them.
+    std::vector<std::string> all_addresses;
     std::vector<std::string> link_local;  // of cables alone, "169.254.3.4 en5"
     std::vector<std::string> unsteady;    // of Wi-Fi and tunnels, "10.0.7.1"
 };
@@ -58,8 +61,13 @@ int free_port();
 // One of those among which that is looked for, by chance.
 int some_port();
 
+// The interfaces that `all_addresses` tells of; and what a job uses of them, as `addresses` is.
+std::vector<tcp::Interface> interfaces_of(const HostFacts& facts);
+std::vector<std::string> addresses_used(const HostFacts& facts, const tcp::NetworkWish& wish);
+
 // The address by which `host` is reached by the others: one in a network that most of them are in,
-// the one that ssh used (`by_ssh`) if there are several such or none; "" if none is known.
+// the one that ssh used (`by_ssh`) if there are several such or none; "" if none is known. None
+// that another one has, too, if it has others.
 std::string address_for(const HostFacts& host, const std::vector<const HostFacts*>& others,
                         const std::string& by_ssh);
 

@@ -209,6 +209,7 @@ private:
     // Where a spawned world's ranks meet, by its first.
     std::map<int, std::vector<std::string>> meetings_;
     HandedParams handed_;                              // what these say
+    std::string if_include_, if_exclude_;              // the parameters
     std::map<std::string, uint32_t> parameter_files_;  // by config_of
     bool learns_links_ = false;
     int64_t began_ = 0;  // seconds since 1970

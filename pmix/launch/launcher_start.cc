@@ -35,6 +35,14 @@ bool goes_to_other_hosts(std::string_view entry) {
     return false;
 }
 
+// "" where it is not set.
+std::string_view value_of(std::string_view name, const std::vector<std::string>& environment) {
+    for (std::string_view entry : environment)
+        if (entry.starts_with(name) && entry.substr(name.size()).starts_with('='))
+            return entry.substr(name.size() + 1);
+    return "";
+}
+
 std::string working_directory_here() {
     char path[PATH_MAX];
     return getcwd(path, sizeof path) ? path : "";
@@ -263,14 +271,24 @@ int Launcher::master_port(const Process& first) {
 std::string Launcher::master_address(const Process& first_rank) const {
     if (!several_hosts()) return "127.0.0.1";
     const Host* first = nodes_[static_cast<size_t>(first_rank.node)].host;
+    // By interfaces that the job uses: torch's ranks meet where MPI's do.
+    auto as_used = [&](HostFacts facts) {
+        facts.addresses = addresses_used(
+            facts,
+            tcp::network_choice(if_include_, if_exclude_, value_of("GLOO_SOCKET_IFNAME", common_),
+                                value_of("NCCL_SOCKET_IFNAME", common_), interfaces_of(facts)));
+        return facts;
+    };
+    std::vector<HostFacts> facts;
     std::vector<const HostFacts*> others;
     std::string by_ssh = first->facts().own_address;
     for (const Node& node : nodes_) {
         if (node.host == first) continue;
-        others.push_back(&node.host->facts());
+        facts.push_back(as_used(node.host->facts()));
         if (first->here() && by_ssh.empty()) by_ssh = node.host->facts().caller_address;
     }
-    std::string out = address_for(first->facts(), others, by_ssh);
+    for (const HostFacts& each : facts) others.push_back(&each);
+    std::string out = address_for(as_used(first->facts()), others, by_ssh);
     return out.empty() ? std::string(without_user(first->name())) : out;
 }
 

@@ -143,6 +143,37 @@ TEST(placement, where_rank_0_is_reached) {
     EXPECT_EQ(address_for(HostFacts(), {&second}, ""), "");
 }
 
+// Goal: of a host's interfaces those are taken that its ranks take, whatever its system, and an
+// address that two hosts have leads nowhere.
+TEST(placement, where_rank_0_is_reached_by_what_a_job_uses) {
+    HostFacts linux_host, mac;
+    linux_host.system = "Linux x86_64";
+    linux_host.all_addresses = {"10.1.0.1/24 eth0 wired", "10.2.0.1/24 wlan0 wifi",
+                                "100.64.0.1/10 tailscale0 vpn", "172.17.0.1/16 docker0 virtual"};
+    mac.system = "Darwin arm64";
+    mac.all_addresses = {"10.3.0.1/24 bridge0 thunderbolt", "10.1.0.2/24 en0 wired"};
+    auto used = [](const HostFacts& facts, const char* include, const char* exclude,
+                   const char* gloo = "") {
+        return addresses_used(
+            facts, tcp::network_choice(include, exclude, gloo, "", interfaces_of(facts)));
+    };
+    EXPECT_THAT(used(linux_host, "", ""), ElementsAre("10.1.0.1/24", "10.2.0.1/24"));
+    EXPECT_THAT(used(linux_host, "vpn", ""), ElementsAre("100.64.0.1/10"));
+    EXPECT_THAT(used(linux_host, "docker0", ""), ElementsAre("172.17.0.1/16"));
+    EXPECT_THAT(used(linux_host, "", "wired"), ElementsAre("10.2.0.1/24"));
+    EXPECT_THAT(used(linux_host, "", "", "wlan0"), ElementsAre("10.2.0.1/24"));
+    EXPECT_THAT(used(mac, "", "10.1.0.0/16"), ElementsAre("10.3.0.1/24"));
+    EXPECT_THAT(used(mac, "wired", ""), ElementsAre("10.1.0.2/24"));
+    HostFacts first, second;
+    first.addresses = {"10.9.9.9/24", "10.1.0.1/24"};
+    second.addresses = {"10.9.9.9/24", "10.1.0.2/24"};
+    second.all_addresses = {"10.9.9.9/24 eth1 wired", "10.1.0.2/24 eth0 wired"};
+    EXPECT_EQ(address_for(first, {&second}, ""), "10.1.0.1");
+    first.addresses = {"10.9.9.9/24"};
+    EXPECT_EQ(address_for(first, {&second}, "10.5.0.1"), "10.5.0.1");
+    EXPECT_EQ(address_for(first, {&second}, ""), "10.9.9.9");  // one machine, perhaps
+}
+
 // The words of both sides survive their way; damaged ones are refused and read nothing else.
 StartOrder some_start() {
     StartOrder out;
@@ -172,6 +203,7 @@ HostFacts some_facts() {
     out.caller_address = "10.0.0.2";
     out.own_port = 22;
     out.addresses = {"10.0.0.1/24", "fd00::1/64"};
+    out.all_addresses = {"10.0.0.1/24 eth0 wired"};
     out.link_local = {"fe80::1 en5"};
     out.unsteady = {"10.9.0.1"};
     return out;

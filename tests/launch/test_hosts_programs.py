@@ -88,6 +88,28 @@ class Programs(Case):
                 self.world.ip("-n", self.world.space(f"h{number}"), "addr", "add",
                               f"10.213.7.{number}/24", "dev", "eth0")
 
+    def test_where_rank_0_is_reached_by_interfaces_in_use(self):
+        """torch's ranks meet at an address that the job uses, and that no other host has."""
+        def meet(*words, **changes):
+            done = self.run_job("-n", 3, "--host", "h1,h2,h3", *words, "sh", "-c", "echo $MASTER_ADDR",
+                                env=self.environment(**changes))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            (address,) = set(done.stdout.split())
+            return address
+        self.assertEqual(meet(), "10.213.7.1")
+        self.assertEqual(meet(POMONA_IF_INCLUDE="fd00:7::/64"), "fd00:7::1")
+        self.assertEqual(meet("--set", "if_exclude=10.213.7.0/24"), "fd00:7::1")
+        # One that all have comes first.
+        def ip(number, verb, address):
+            self.world.ip("-n", self.world.space(f"h{number}"), "addr", verb, address, "dev", "eth0")
+        for number in (1, 2, 3):
+            ip(number, "del", f"10.213.7.{number}/24")
+            ip(number, "add", "10.9.9.9/24")
+            ip(number, "add", f"10.213.7.{number}/24")
+            self.addCleanup(ip, number, "del", "10.9.9.9/24")
+        self.assertEqual(meet(POMONA_IF_EXCLUDE="10.9.9.9"), "10.213.7.1")
+        self.assertEqual(meet(), "10.213.7.1")
+
     def test_survivors_of_a_host_go_on(self):
         process, pids = self.rounds("return", options=("--on-death", "continue"))
         for pid in self.world.shells("h2"):
