@@ -68,6 +68,22 @@ std::string use_of(const LinkReport& report, const LinkHost& host, const LinkDev
     return format("not used: {}{}{}", device.why, device.mend.empty() ? "" : "; ", device.mend);
 }
 
+// What the library does not know is "-" there.
+std::string word_of(const json& value, const char* key) {
+    std::string text = value.value(key, "");
+    return text == "-" ? "" : text;
+}
+
+// The two have no interfaces for so many paths.
+bool never_tried(const PathSeen& path) {
+    return path.state != "up" && path.text.empty() && path.why.empty();
+}
+
+// "tcp 1 eth0 10.0.0.1 to 10.0.0.2", or as much as is known.
+const std::string& text_of(const PathSeen& path) {
+    return path.text.empty() ? path.name : path.text;
+}
+
 void read_pair(const json& value, LinkReport& out) {
     PairMeasured pair;
     pair.from = value.at("links_pair").at(0).get<int>();
@@ -77,7 +93,7 @@ void read_pair(const json& value, LinkReport& out) {
     pair.gigabits = value.at("gigabits").get<double>();
     for (const json& each : value.at("paths"))
         pair.paths.push_back({each.value("name", ""), each.value("state", ""),
-                              each.value("kind", ""), each.value("text", ""), each.value("why", ""),
+                              word_of(each, "kind"), word_of(each, "text"), each.value("why", ""),
                               each.value("first", false), each.value("round_trip_us", 0.0),
                               each.value("gigabits", 0.0)});
     for (PathSeen& path : pair.paths) path.device = device_of(path);
@@ -241,7 +257,8 @@ LinkReport read_link_report(const std::string& text) {
                   return std::pair(a.from, a.to) < std::pair(b.from, b.to);
               });
     for (PairMeasured& pair : out.pairs) {
-        join_ends(ends, pair);
+        join_ends(ends, pair);  // which count them all
+        std::erase_if(pair.paths, never_tried);
         rate_of_only_path(pair);
         pair.by = with_name(out, pair.by);
         for (PathSeen& path : pair.paths) path.text = with_name(out, path.text);
@@ -357,15 +374,21 @@ std::string link_report_text(const LinkReport& report, const std::vector<LinkMem
     for (const PairMeasured& pair : report.pairs) {
         out += format("{} - {}: {:.1f} us, {:.3g} Gb/s, {}\n", name_of(report, pair.from),
                       name_of(report, pair.to), pair.latency_us, pair.gigabits, pair.by);
+        if (relayed(pair) && std::all_of(pair.paths.begin(), pair.paths.end(),
+                                         [](const PathSeen& path) { return path.first; }))
+            out += "  no connection of their own, nobody knows yet why\n";
         for (const PathSeen& path : pair.paths) {
             if (relayed(pair) && !path.first) {
-                out += format("  no connection of their own: {}\n", path.text);
+                out += format("  no connection of their own: {}\n",
+                              path.text.empty() ? path.name + ": " + path.why : path.text);
                 continue;
             }
-            out += format("  {}: {}", path.state == "up" ? "up" : path.state, path.text);
+            out += format("  {}: {}", path.state, text_of(path));
             if (!path.peer_device.empty())
                 out += format(", to {} of {}", path.peer_device, name_of(report, pair.to));
-            out += format(" ({}{})", path.kind, path.first ? ", messages take it" : "");
+            std::string remarks = path.kind;
+            if (path.first) remarks += remarks.empty() ? "messages take it" : ", messages take it";
+            if (!remarks.empty()) out += format(" ({})", remarks);
             if (path.round_trip_us > 0) out += format(", round trip {:.0f} us", path.round_trip_us);
             if (path.gigabits > 0) out += format(", {:.3g} Gb/s", path.gigabits);
             if (!path.why.empty()) out += ": " + path.why;

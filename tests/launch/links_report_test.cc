@@ -47,6 +47,51 @@ TEST(links_report, is_read_and_printed) {
     EXPECT_THAT(link_report_json(report, {}, "2026-01-02"), HasSubstr("\"gigabits\": 8.0"));
 }
 
+// Goal: nothing is said of paths that never were tried, since the two have no interfaces for so
+// many; of one that failed before it had any its name is, and of a way through others that there is
+// no other. Method: paths as ranks tell them, "-" for what they do not know.
+TEST(links_report, paths_that_were_never_tried) {
+    auto line = [](const std::string& by, bool first, const std::vector<std::string>& whys) {
+        json paths = json::array();
+        auto add = [&](const char* state, bool used, const char* text, const std::string& why) {
+            paths.push_back({{"name", "tcp"},
+                             {"state", state},
+                             {"first", used},
+                             {"kind", "-"},
+                             {"round_trip_us", 0},
+                             {"gigabits", 0},
+                             {"text", text},
+                             {"why", why}});
+        };
+        add("up", true, first ? "tcp 1 en5" : "through rank 2", "");
+        for (const std::string& why : whys) add("down", false, "-", why);
+        return json{{"links_pair", {0, 1}},
+                    {"latency_us", 30},
+                    {"gigabits", 8},
+                    {"by", by},
+                    {"paths", paths}}
+                   .dump() +
+               "\n";
+    };
+    auto said = [&](const std::string& text) {
+        std::string out = link_report_text(read_link_report(kHosts + text), {}, "2026-01-02");
+        return out.substr(out.find("a - b"));
+    };
+    EXPECT_EQ(said(line("connected", true, {"", ""})),
+              "a - b: 30.0 us, 8 Gb/s, connected\n  up: tcp 1 en5 (messages take it), 8 Gb/s\n"
+              "  not between them: rdma_en2 of b: the port of rdma_en2 is down\n");
+    EXPECT_THAT(said(line("connected", true, {"no address"})),
+                HasSubstr("  down: tcp: no address\n"));
+    EXPECT_THAT(said(line("through rank 1", false, {""})),
+                HasSubstr("  no connection of their own, nobody knows yet why\n"));
+    EXPECT_THAT(said(line("through rank 1", false, {"refused"})),
+                HasSubstr("  no connection of their own: tcp: refused\n"));
+    json all = json::parse(link_report_json(
+        read_link_report(kHosts + line("connected", true, {"", "no address"})), {}, "2026-01-02"));
+    ASSERT_EQ(all.at("pairs").at(0).at("paths").size(), 2u);
+    EXPECT_EQ(all.at("pairs").at(0).at("paths").at(1).at("by"), "");
+}
+
 // Goal: a path that has carried all alone has the rate that was measured.
 TEST(links_report, rate_of_the_only_path) {
     std::string line = pair_line(8);
