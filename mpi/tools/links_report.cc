@@ -3,7 +3,9 @@
 #include "mpi/tools/links.h"
 
 #include "btl/base/format.h"
+#include "btl/tcp/interfaces.h"
 #include "btl/tcp/ip.h"
+#include "mpi/runtime/machine_links.h"
 #include "pmix/launch/ask.h"
 
 #include <nlohmann/json.hpp>
@@ -11,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -176,6 +179,25 @@ bool may_share_network(const LinkHost& one, const LinkHost& other) {
             known = true;
         }
     return !known;
+}
+
+tcp::InterfaceKind kind_of(const std::string& word) {
+    for (int kind = 0; kind < tcp::kInterfaceKinds; ++kind)
+        if (auto made = static_cast<tcp::InterfaceKind>(kind); word == interface_kind_name(made))
+            return made;
+    return tcp::InterfaceKind::wired;
+}
+
+// As ranks compute it from the addresses that they publish.
+Roads roads_of(const LinkReport& report) {
+    MachinePlaces places;
+    for (const LinkHost& host : report.hosts) {
+        auto& own = places.emplace_back();
+        for (const LinkInterface& each : host.interfaces)
+            if (auto at = tcp::Network::parse(each.address); at && each.taken)
+                own.push_back({each.name, kind_of(each.kind), at->ip, at->prefix, 0, 0});
+    }
+    return roads_between(places);
 }
 
 // What helps two hosts to a connection of their own. A host that is silent for a firewall and one
@@ -436,6 +458,9 @@ std::string link_report_json(const LinkReport& report, const std::vector<LinkMem
                                {"mend", each.mend}});
         hosts.push_back({{"host", host.name}, {"interfaces", interfaces}, {"devices", devices}});
     }
+    Roads roads = roads_of(report);
+    std::vector<int> all_hosts(report.hosts.size());
+    std::iota(all_hosts.begin(), all_hosts.end(), 0);
     for (const PairMeasured& pair : report.pairs) {
         json paths = json::array();
         for (const PathSeen& path : pair.paths)
@@ -465,6 +490,7 @@ std::string link_report_json(const LinkReport& report, const std::vector<LinkMem
                          {"latency_us", pair.latency_us},
                          {"gigabits", pair.gigabits},
                          {"by", pair.by},
+                         {"cable", roads.own_line(pair.from, pair.to, all_hosts)},
                          {"paths", paths},
                          {"devices_not_used", idle},
                          {"before", history},

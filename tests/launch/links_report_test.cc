@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace pomona {
 namespace {
@@ -45,6 +46,72 @@ TEST(links_report, is_read_and_printed) {
     EXPECT_THAT(text, HasSubstr("RDMA not used: no library\n"));
     EXPECT_THAT(text, HasSubstr("down: tcp 2 (wired): refused"));
     EXPECT_THAT(link_report_json(report, {}, "2026-01-02"), HasSubstr("\"gigabits\": 8.0"));
+}
+
+// Goal: cables are told as jobs tell them, by addresses: a pair has one of its own where neither
+// host uses that interface for another. Method: a on a cable to b, b on one to c, all on a switch
+// or not; and addresses that tell nothing.
+TEST(links_report, cables_that_addresses_tell_of) {
+    using Addresses = std::vector<std::pair<const char*, const char*>>;
+    auto cables = [](const std::vector<Addresses>& hosts, const char* kind = "thunderbolt") {
+        std::string text;
+        for (size_t i = 0; i < hosts.size(); ++i) {
+            json all = json::array();
+            for (const auto& [name, address] : hosts[i])
+                all.push_back({{"name", name},
+                               {"address", address},
+                               {"kind", name == std::string("en0") ? "wired" : kind},
+                               {"mtu", 1500},
+                               {"taken", name != std::string("off0")},
+                               {"why", ""}});
+            text += json{{"links_host", i},
+                         {"name", std::string(1, static_cast<char>('a' + i))},
+                         {"interfaces", all}}
+                        .dump() +
+                    "\n";
+        }
+        for (size_t i = 0; i < hosts.size(); ++i)
+            for (size_t k = i + 1; k < hosts.size(); ++k)
+                text += json{{"links_pair", {i, k}},
+                             {"latency_us", 30},
+                             {"gigabits", 8},
+                             {"by", "connected"},
+                             {"paths", json::array()}}
+                            .dump() +
+                        "\n";
+        std::string out;
+        json report = json::parse(link_report_json(read_link_report(text), {}, "2026-01-02"));
+        for (const json& pair : report.at("pairs"))
+            if (pair.at("cable").get<bool>())
+                out += pair.at("hosts").at(0).get<std::string>() +
+                       pair.at("hosts").at(1).get<std::string>() + " ";
+        return out;
+    };
+    std::vector<Addresses> chain = {{{"en1", "10.0.12.1/24"}},
+                                    {{"en1", "10.0.12.2/24"}, {"en2", "10.0.23.2/24"}},
+                                    {{"en1", "10.0.23.3/24"}}};
+    EXPECT_EQ(cables(chain), "ab bc ");
+    EXPECT_EQ(cables(chain, "wired"), "ab bc ");
+    for (size_t i = 0; i < chain.size(); ++i)
+        chain[i].push_back({"en0", i == 0   ? "10.1.0.1/24"
+                                   : i == 1 ? "10.1.0.2/24"
+                                            : "10.1.0.3/24"});
+    // The switch has the ends to itself, as jobs see it, until somebody else needs it.
+    EXPECT_EQ(cables(chain), "ab ac bc ");
+    chain.push_back({{"en0", "10.1.0.4/24"}});
+    EXPECT_EQ(cables(chain), "ab bc ");
+    // One interface, one bridge, and addresses that systems give themselves.
+    EXPECT_EQ(
+        cables({{{"en0", "10.1.0.1/24"}}, {{"en0", "10.1.0.2/24"}}, {{"en0", "10.1.0.3/24"}}}), "");
+    EXPECT_EQ(cables({{{"en1", "169.254.1.1/16"}},
+                      {{"en1", "169.254.1.2/16"}, {"en2", "169.254.1.3/16"}},
+                      {{"en1", "169.254.1.4/16"}}}),
+              "");
+    // What no job uses tells nothing.
+    EXPECT_EQ(cables({{{"off0", "10.0.12.1/24"}, {"en0", "10.1.0.1/24"}},
+                      {{"off0", "10.0.12.2/24"}, {"en0", "10.1.0.2/24"}},
+                      {{"en0", "10.1.0.3/24"}}}),
+              "");
 }
 
 // Goal: nothing is said of paths that never were tried, since the two have no interfaces for so

@@ -100,6 +100,25 @@ class Predict(unittest.TestCase):
         again = json.loads(self.good("--network", kept, "--parameters", "1e6", "--json"))
         self.assertEqual(again["step_s"], out["step_s"])
 
+    @unittest.skipUnless(host_world.possible(), "needs root on Linux, ip and network namespaces")
+    def test_cables_of_measured_hosts(self):
+        """Addresses tell which hosts have a cable, as they tell jobs: a chain of three."""
+        world = host_world.HostWorld(3)
+        self.addCleanup(world.close)
+        for name, ends in (("cab1", ("h1", "h2")), ("cab2", ("h2", "h3"))):
+            world.ip("-n", world.space(ends[0]), "link", "add", name, "type", "veth", "peer", "name", name,
+                     "netns", world.space(ends[1]))
+            for number, host in enumerate(ends):
+                world.ip("-n", world.space(host), "addr", "add", f"10.4.{name[-1]}.{number + 1}/24", "dev", name)
+                world.ip("-n", world.space(host), "link", "set", name, "up")
+        kept = os.path.join(self.folder.name, "cables.json")
+        words = ("--host", "h1,h2,h3", "--ssh", world.enter, "--parameters", "1e6", "--json", "--save-network", kept)
+        for excluded, expected in (("eth0", [("h1", "h2"), ("h2", "h3")]), ("cab1,cab2", [])):
+            self.good(*words, POMONA_IF_EXCLUDE=excluded)
+            with open(kept) as file:
+                pairs = json.load(file)["pairs"]
+            self.assertEqual([tuple(pair["hosts"]) for pair in pairs if pair["cable"]], expected, pairs)
+
 
 if __name__ == "__main__":
     unittest.main()
