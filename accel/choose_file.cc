@@ -5,6 +5,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
+#include "btl/base/messages.h"
 
 #include <charconv>
 
@@ -97,9 +98,7 @@ Status save_choices(const Choices& choices, const std::string& path) {
 
 Result<Choices> load_choices(const std::string& path) {
     Result<std::string> text = read_kept(path);
-    if (!text)
-        return Error{Code::not_found, "No measured reductions: run pomona info --accel", -1,
-                     text.error().os_errno};
+    if (!text) return Error{Code::not_found, messages::choices_missing, -1, text.error().os_errno};
     Choices choices = TRY(parse_choices(*text));
     if (choices.machine == machine_key()) return choices;
     return Error{Code::not_found, "The reductions were measured on another machine"};

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "torch_glue/meeting.h"
+#include "torch_glue/messages.h"
 #include "torch_glue/transit.h"
 
 #include <algorithm>
@@ -66,12 +67,8 @@ template <class Type> constexpr Type coalesced_reduce_scatter() {
 void connect_first(const std::shared_ptr<Group>& group, std::chrono::milliseconds timeout) {
     const WorldInfo info = world_info();
     if (info.size != group->size) {
-        fail_group(*group, "MPI's world has " + std::to_string(info.size) +
-                               " ranks, but world_size is " + std::to_string(group->size) +
-                               (info.size == 1
-                                    ? ". Was this process started without mpirun? Use "
-                                      "\"mpirun -n N python script.py\""
-                                    : ". Both come from mpirun -n; leave out rank and world_size"));
+        fail_group(*group, filled(info.size == 1 ? messages::world_alone : messages::world_unlike,
+                                  info.size, group->size));
     }
     const std::string late = meet_world(timeout);
     if (!late.empty()) fail_group(*group, late);
@@ -191,9 +188,7 @@ void check_ranks(const ProcessGroupPomona::Setup& setup) {
     // By whom MPI knows this process: a default group of another backend may count otherwise.
     const int self = parent ? parent->rank : world_info().rank;
     const int told = setup.ranks.empty() ? self : setup.ranks[static_cast<size_t>(setup.rank)];
-    TORCH_CHECK_VALUE(told == self, "group ", setup.group_name, " could not be made: torch's rank ",
-                      told, " is rank ", self,
-                      " of MPI. Give init_process_group the ranks of mpirun (leave rank out)");
+    TORCH_CHECK_VALUE(told == self, filled(messages::rank_unlike, setup.group_name, told, self));
 }
 
 }  // namespace
@@ -258,7 +253,7 @@ ProcessGroupPomona::WorkRef ProcessGroupPomona::start(OpType op, const char* tit
                                                       std::chrono::milliseconds timeout,
                                                       const Tensors& inputs, const Told& told) {
     title = titled(group_->backend_name, title);
-    if (in_forked_child()) C10_THROW_ERROR(DistBackendError, where(title) + kForked);
+    if (in_forked_child()) C10_THROW_ERROR(DistBackendError, where(title) + messages::forked);
     if (group_->error() != c10d::ErrorType::SUCCESS) {
         C10_THROW_ERROR(DistBackendError,
                         where(title) + "the group cannot be used any more: " + group_->cause());

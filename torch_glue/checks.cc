@@ -3,6 +3,7 @@
 #include <ATen/MemoryOverlap.h>
 
 #include "torch_glue/backend.h"
+#include "torch_glue/messages.h"
 
 #include <numeric>
 #include <string>
@@ -23,10 +24,7 @@ void ProcessGroupPomona::check_tensor(const at::Tensor& t, const char* operation
 // Torch's own copies refuse such a tensor, but only when the operation is over.
 void ProcessGroupPomona::check_written(const at::Tensor& t, const char* operation) const {
     TORCH_CHECK_VALUE(at::has_internal_overlap(t) != at::MemOverlap::Yes, where(operation),
-                      "a tensor that is written, ", t.scalar_type(), t.sizes(), " with strides ",
-                      t.strides(),
-                      ", has several elements in one place of memory (of expand()?); "
-                      "give its .contiguous()");
+                      filled(messages::overlapping, t.scalar_type(), t.sizes(), t.strides()));
 }
 
 void ProcessGroupPomona::check_reduction(const at::Tensor& t, const c10d::ReduceOp& op,
@@ -106,9 +104,8 @@ void ProcessGroupPomona::check_splits(const at::Tensor& t, const std::vector<int
     const int64_t rows = t.dim() > 0 ? t.size(0) : 1;
     const at::IntArrayRef listed = splits;
     if (splits.empty()) {
-        TORCH_CHECK_VALUE(rows % size_ == 0, where(name), "the ", what, " has ", rows,
-                          " rows, which ", size_, " ranks cannot share equally; give ", what,
-                          "_split_sizes");
+        TORCH_CHECK_VALUE(rows % size_ == 0, where(name),
+                          filled(messages::rows_unequal, what, rows, size_, what));
         return;
     }
     TORCH_CHECK_VALUE(static_cast<int>(splits.size()) == size_, where(name), what,

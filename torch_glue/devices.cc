@@ -8,6 +8,7 @@
 #include <torch/library.h>
 
 #include "torch_glue/backend.h"
+#include "torch_glue/messages.h"
 
 namespace pomona::glue {
 
@@ -26,12 +27,9 @@ namespace {
 void through_cpu_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet,
                         torch::jit::Stack* stack) {
     const auto group = group_among(*stack);
-    TORCH_CHECK(
-        group && group->getBackend(c10::DeviceType::MPS).get() ==
-                     group->getBackend(c10::DeviceType::CPU).get(),
-        op.operator_name().name,
-        ": tensors on MPS need a process group with one backend for CPU and MPS; make it with "
-        "init_process_group(\"mpi\") or (\"pomona\"), not with a list of devices");
+    TORCH_CHECK(group && group->getBackend(c10::DeviceType::MPS).get() ==
+                             group->getBackend(c10::DeviceType::CPU).get(),
+                filled(messages::mps_backends, op.operator_name().name));
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
 }
 

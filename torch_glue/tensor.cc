@@ -1,5 +1,6 @@
 // tensor.cc: see tensor.h.
 #include "torch_glue/tensor.h"
+#include "torch_glue/messages.h"
 
 #include <algorithm>
 #include <functional>
@@ -140,19 +141,12 @@ std::string reduction_refused(at::ScalarType dtype, const ReduceOp& op) {
         std::string("Reduction ") + op_name(op.op_) + " of " + at::toString(dtype);
     if (is_premultiplied(op)) {
         if (at::isIntegralType(dtype, /*includeBool=*/true))
-            return what +
-                   " is not defined: times the factor, integers are none any more. Convert the "
-                   "tensor first, e.g. to float32, or use SUM and multiply its result.";
+            return filled(messages::factor_of_integers, what);
         const auto* extra = dynamic_cast<c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
-        if (extra == nullptr)
-            return what +
-                   " needs its factor: make the operation with "
-                   "torch.distributed._make_nccl_premul_sum(factor).";
+        if (extra == nullptr) return filled(messages::factor_missing, what);
     }
     if (lookup(dtype, op.op_).op != MPI_OP_NULL) return {};
-    return what +
-           " is not defined for backends \"mpi\" and \"pomona\". Convert the tensor first, "
-           "e.g. to float32 (8-bit floats, quantised types) or int32 (bitwise operations).";
+    return filled(messages::reduction_undefined, what);
 }
 
 Reduction reduction_for(at::ScalarType dtype, const ReduceOp& op) {

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "torch_glue/messages.h"
 #include "torch_glue/mover.h"
 #include "torch_glue/python_end.h"
 #include "torch_glue/signals.h"
@@ -472,7 +473,7 @@ void GlueWork::synchronize() { wait(); }
 
 void GlueWork::await_end(std::chrono::milliseconds timeout) {
     if (done_.load(std::memory_order_acquire)) return;
-    if (in_forked_child()) C10_THROW_ERROR(DistBackendError, error_message(kForked));
+    if (in_forked_child()) C10_THROW_ERROR(DistBackendError, error_message(messages::forked));
     note_future_wait(nullptr);  // this is what waits
     WithoutGil without;
     const auto start = Clock::now();

@@ -1,5 +1,6 @@
 // work_failure.cc: how operations fail that have begun, by MPI's errors, deadlines, ranks that have
 // left, and abort; and what is said of it, here and to the others. See work.h.
+#include "torch_glue/messages.h"
 #include "torch_glue/work.h"
 
 #include <algorithm>
@@ -113,9 +114,7 @@ std::string GlueWork::failure_text(int mpi_error, const std::string& text) const
         if (!who.empty()) return departed_text(who) + " (" + text + ")";
     }
     if (is_mismatch(mpi_error) && !c10d::isP2POp(opType_) && !group_->compares)
-        return text +
-               ". Do all ranks call the same? With POMONA_CHECK=1 they compare their calls, and "
-               "the error says who has called what";
+        return filled(messages::unlike_calls, text);
     if (!is_death(mpi_error)) return text;
     std::vector<int> dead = dead_ranks(group_->comm);
     const auto limit = Clock::now() + kNews;

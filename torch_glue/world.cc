@@ -24,6 +24,7 @@
 #include <set>
 #include <thread>
 
+#include "torch_glue/messages.h"
 #include "torch_glue/presence.h"
 
 namespace pomona::glue {
@@ -197,16 +198,14 @@ bool mpi_running() {
 }
 
 std::string wire_up_by(const MPIX_Wireup& wireup) {
-    if (!mpi().X_Wireup_set)
-        return "this MPI library finds no other processes by torch's store: start the program by its "
-               "launcher";
+    if (!mpi().X_Wireup_set) return messages::no_wire_up;
     const int error = mpi().X_Wireup_set(&wireup);
     return error == MPI_SUCCESS ? "" : "MPIX_Wireup_set failed: " + error_text(error);
 }
 
 std::string start_mpi() {
     State& s = state();
-    if (in_forked_child()) return kForked;
+    if (in_forked_child()) return messages::forked;
     std::lock_guard lock(s.mutex);
     int initialized = 0, finalized = 0;
     mpi().Initialized(&initialized);
@@ -229,11 +228,7 @@ std::string start_mpi() {
         s.fork_watched = true;
         pthread_atfork(nullptr, nullptr, [] { state().forked.store(true); });
     }
-    if (provided < MPI_THREAD_MULTIPLE) {
-        return "MPI runs without MPI_THREAD_MULTIPLE, which backend \"mpi\" needs, because "
-               "autograd's threads communicate too. Whoever called MPI_Init first (mpi4py?) must "
-               "ask for it";
-    }
+    if (provided < MPI_THREAD_MULTIPLE) return messages::threads_too_few;
     return {};
 }
 

@@ -23,9 +23,6 @@ bool mpi_running();  // between MPI_Init and MPI_Finalize, in the process that c
 // A child that fork() made after MPI had started: it has copies of MPI's state and none of its
 // threads, and must not call MPI.
 bool in_forked_child();
-inline constexpr const char* kForked =
-    "this process was made by fork() after MPI had started, and MPI does not work in it. Make it "
-    "before init_process_group, or with multiprocessing's start method \"spawn\"";
 
 struct WorldInfo {
     int rank = 0;

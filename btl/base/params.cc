@@ -185,8 +185,8 @@ struct Loader {
         std::vector<std::string> names;
         for (const ParamInfo& info : param_table()) names.push_back(info.name);
         std::string near = nearest_name(name, names);
-        complain(format("{}: there is no parameter {}{}; `pomona params` lists them", where, name,
-                        near.empty() ? "" : format(", did you mean {}?", near)));
+        complain(near.empty() ? format(messages::param_unknown, where, name)
+                              : format(messages::param_misspelt, where, name, near));
         return false;
     }
 

@@ -36,8 +36,7 @@ bool Cable::make(Device& device, const Options& options, Reason& why) {
     holds(*this);
     gid_index_ = device.find_gid(port, end_.gid);
     if (gid_index_ < 0) {
-        why = {format(messages::rdma_no_address, device.name()),
-               "give its interface an address, and take it out of a bridge"};
+        why = {format(messages::rdma_no_address, device.name()), messages::rdma_give_address};
         return destroy(), false;
     }
     end_.device = device.name();
@@ -104,10 +103,9 @@ verbs::Qp* Cable::create(QueuePair& pair, Reason& why) {
         if (errno == EBUSY || errno == ENOMEM) break;
     }
     std::string mend;
-    if (error == EBUSY)
-        mend = format("a device has {}; use fewer ranks on this machine", kLimits.queue_pairs);
+    if (error == EBUSY) mend = format(messages::rdma_fewer_ranks, kLimits.queue_pairs);
     else if (const PairType* asked = pair_type(options_.type))
-        mend = format("perhaps it has none of type {}: see rdma_queue_pairs", asked->name);
+        mend = format(messages::rdma_type_missing, asked->name);
     why = {format(messages::rdma_no_pair, device_->name()), std::move(mend), error};
     return nullptr;
 }
@@ -184,7 +182,7 @@ bool Cable::ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer,
     if (error != 0) {
         why = {
             format(messages::rdma_not_joined, device_->name(), peer.device, text_of_gid(peer.gid)),
-            error == EINVAL ? "take the interfaces out of the Thunderbolt bridge" : "", error};
+            error == EINVAL ? messages::rdma_leave_bridge : "", error};
         return false;
     }
     size_t index = static_cast<size_t>(&pair - pairs_.data());
@@ -331,7 +329,7 @@ int Cable::send_short(const FrameHeader& header, ConstBytes payload) {
 }
 
 Reason Cable::not_taken(int error) const {
-    return {format(messages::rdma_not_taken, device_->name()), "look at its cable", error};
+    return {format(messages::rdma_not_taken, device_->name()), messages::rdma_look_at_cable, error};
 }
 
 bool Cable::is_stuck(int calls) {
@@ -356,7 +354,7 @@ bool Cable::all_sent() const {
     why = {status == verbs::kSuccess
                ? format(messages::rdma_silent, device_->name())
                : format(messages::rdma_message_failed, device_->name(), static_cast<int>(status)),
-           "look at its cable"};
+           messages::rdma_look_at_cable};
     return -1;
 }
 

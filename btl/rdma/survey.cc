@@ -11,16 +11,10 @@
 namespace pomona::rdma {
 
 #ifdef __APPLE__
-static constexpr const char* kNoDevice =
-    "Thunderbolt 5 has devices once `rdma_ctl enable` was said in macOS Recovery; Thunderbolt 4 never "
-    "has, whatever the system says";
+static constexpr const char* kNoDevice = messages::rdma_thunderbolt_5;
 #else
-static constexpr const char* kNoDevice =
-    "a device and its driver are needed: `rdma link` lists those that the kernel knows";
+static constexpr const char* kNoDevice = messages::rdma_no_driver;
 #endif
-static constexpr const char* kNoAddress =
-    "take its interface out of the Thunderbolt bridge, and give it an address; macOS may need minutes "
-    "until the device has it too";
 
 static const char* word_of(verbs::PortState state) {
     if (state == verbs::kPortActive) return "active";
@@ -49,7 +43,9 @@ static DeviceSeen look_at(Device& device) {
         }
         GidBytes gid{};
         if (device.find_gid(port, gid) >= 0) out.address = text_of_gid(gid);
-        else if (opened) why = {format(messages::rdma_no_address, device.name()), kNoAddress};
+        else if (opened)
+            why = {format(messages::rdma_no_address, device.name()),
+                   messages::rdma_give_address_wait};
     }
     if (opened && !out.address.empty()) return out;
     out.mend = std::move(why.mend);

@@ -23,10 +23,10 @@ namespace pomona::rdma {
 
 #ifdef __APPLE__
 static constexpr const char* kUsual = "librdma.dylib";
-static constexpr const char* kMend = "macOS 26.2 or later has it";
+static constexpr const char* kMend = messages::rdma_macos_old;
 #else
 static constexpr const char* kUsual = "libibverbs.so.1";
-static constexpr const char* kMend = "install rdma-core's libibverbs";
+static constexpr const char* kMend = messages::rdma_install;
 #endif
 
 std::string Reason::text() const {
@@ -159,7 +159,7 @@ bool Device::open(Reason& why) {
     if (is_opening()) why = {format("{} is being opened", name_)};
     else
         why = {format(messages::rdma_driver_hangs, name_, kOpenMost / 1'000'000'000),
-               "restart the machine"};
+               messages::rdma_restart};
     return false;
 }
 
@@ -177,7 +177,7 @@ bool Device::take(Opening& opening, Reason& why) {
                false;
     verbs::PortAttr attr;
     if (port(attr, why))
-        why = {format(messages::rdma_no_domain, name_), "restart the machine", error};
+        why = {format(messages::rdma_no_domain, name_), messages::rdma_restart, error};
     return false;
 }
 
@@ -199,10 +199,11 @@ bool Device::port(verbs::PortAttr& out, Reason& why) {
     int error = context_ ? library_->query_port(context_, kLimits.port, &out) : ENODEV;
     if (error != 0) {
         lost = true;
-        return why = {format(messages::rdma_silent, name_), "look at its cable", error}, false;
+        return why = {format(messages::rdma_silent, name_), messages::rdma_look_at_cable, error},
+               false;
     }
     if (out.state == verbs::kPortActive) return true;
-    return why = {format(messages::rdma_port_down, name_), "look at its cable"}, false;
+    return why = {format(messages::rdma_port_down, name_), messages::rdma_look_at_cable}, false;
 }
 
 bool Device::gid(int index, GidBytes& out) const {

@@ -320,13 +320,10 @@ Result<std::unique_ptr<Transport>> make_shm_transport(const Params& params, Coun
     auto power_of_two = [](uint64_t value) { return value != 0 && (value & (value - 1)) == 0; };
     if (!power_of_two(params.shm_ring_slots) || params.shm_ring_slots < 32 ||
         !power_of_two(params.shm_ring_bytes) || params.shm_ring_bytes < 4096)
-        return Error{
-            Code::invalid_argument,
-            "shm_ring_slots and shm_ring_bytes must be powers of two, at least 32 and 4096"};
+        return Error{Code::invalid_argument, messages::shm_rings};
     if (params.shm_fragment > params.shm_ring_bytes / 2 ||
         params.shm_eager_max > params.shm_fragment)
-        return Error{Code::invalid_argument,
-                     "shm_eager_max <= shm_fragment <= shm_ring_bytes/2 must hold"};
+        return Error{Code::invalid_argument, messages::shm_sizes};
     if (options.ranks.size() > kLocalMax) return Error{Code::unsupported, messages::shm_too_many};
     // Before the segment: who finds that must find the life of its owner.
     LifeFile life;

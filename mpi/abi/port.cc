@@ -2,6 +2,7 @@
 // sections 11.9 and 11.10.6).
 // Idea: mpirun knows the open ports of its job and tells two roots that meet there of each other;
 // the rest is an exchange between roots (intercomm.cc). So both sides must be of one job.
+#include "btl/base/messages.h"
 #include "mpi/abi/comm_internal.h"
 #include "mpi/abi/define.h"
 #include "mpi/runtime/collectives.h"
@@ -82,11 +83,7 @@ void wait_for_partner(Process& here, const Writer& ticket, const AtPort& at, Par
     while (!ask_for_partner(here, ticket, false, out)) {
         if (limited && here.clock.now() > end) {
             if (!ask_for_partner(here, ticket, true, out))
-                out.refuse(MPI_ERR_PORT,
-                           format("Nobody has accepted at the port for {} s; is "
-                                  "MPI_Comm_accept called there? (POMONA_PORT_TIMEOUT_S "
-                                  "sets how long is waited)",
-                                  seconds));
+                out.refuse(MPI_ERR_PORT, format(messages::port_not_accepted, seconds));
             return;
         }
         for (int i = 0; i < 10; ++i) {

@@ -3,6 +3,7 @@
 #include "mpi/io/posix.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -46,20 +47,20 @@ int io_error_class(int os_errno) {
 // What to do about it.
 static const char* advice(int os_errno) {
     switch (os_errno) {
-    case ENOENT: return "check the path and its folder, or add MPI_MODE_CREATE";
+    case ENOENT: return messages::file_missing;
     case EACCES:
-    case EPERM: return "check the permissions of the file and of its folder";
-    case EEXIST: return "choose another name, or open without MPI_MODE_EXCL";
-    case EROFS: return "choose a folder on a file system that can be written";
-    case ENOSPC: return "make room on the file system";
-    case EDQUOT: return "your quota is used up: remove files or ask for more";
-    case EISDIR: return "name a file, not a folder";
+    case EPERM: return messages::file_forbidden;
+    case EEXIST: return messages::file_exists;
+    case EROFS: return messages::file_system_read_only;
+    case ENOSPC: return messages::file_no_room;
+    case EDQUOT: return messages::file_quota;
+    case EISDIR: return messages::file_is_folder;
     case ENOTDIR: return "a part of the path is not a folder";
     case ENAMETOOLONG:
-    case ELOOP: return "use a shorter path, without circular links";
+    case ELOOP: return messages::file_path_long;
     case EFBIG: return "the file would exceed what the file system or ulimit -f allows";
     case EMFILE:
-    case ENFILE: return "too many files are open: close some, or raise ulimit -n";
+    case ENFILE: return messages::file_too_many;
     case ENOLCK: return "the file system gives no locks; atomic mode needs them";
     default: return nullptr;
     }

@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 #include "mpi/runtime/machine_links.h"
 
 #include <algorithm>
@@ -33,11 +34,8 @@ std::string unlike_links(const coll::ForestNetwork& network, const std::vector<i
             if (each.a == a && each.b == b) link = &each.link;
         double now = 8 / link->byte_ns, then = pair.gigabits;
         if (now <= kAlike * then && then <= kAlike * now) continue;
-        return format(
-            "between {} and {} {:.3g} Gb/s are expected, and {:.3g} were when they were "
-            "made; run pomona synthesize again",
-            network.hosts[static_cast<size_t>(pair.a)], network.hosts[static_cast<size_t>(pair.b)],
-            now, then);
+        return format(messages::forests_stale, network.hosts[static_cast<size_t>(pair.a)],
+                      network.hosts[static_cast<size_t>(pair.b)], now, then);
     }
     return {};
 }

@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 #include "mpi/object/communicator.h"
 #include "mpi/object/datatype.h"
 #include "mpi/p2p/peer.h"
@@ -91,12 +92,9 @@ std::string unlike_format(const Communicator& comm, const Datatype& type, int pe
         unsigned unlike = here.differing(there) & type.varies();
         if (unlike == 0) continue;
         const char* name = unlike & kLongDouble ? "MPI_LONG_DOUBLE" : "MPI_WCHAR";
-        return format(
-            "{}{} has no common format: rank {} of the job has a {}, rank {} a {}; take "
-            "a type that is alike on all systems ({})",
-            type.predefined() ? "" : "a datatype with ", type.predefined() ? type.name : name,
-            first, here.text(unlike), other, there.text(unlike),
-            unlike & kLongDouble ? "MPI_DOUBLE" : "MPI_INT32_T");
+        return format(messages::unlike_types, type.predefined() ? "" : "a datatype with ",
+                      type.predefined() ? type.name : name, first, here.text(unlike), other,
+                      there.text(unlike), unlike & kLongDouble ? "MPI_DOUBLE" : "MPI_INT32_T");
     }
     return {};
 }

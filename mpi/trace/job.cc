@@ -2,6 +2,7 @@
 // Idea: at both ends the clocks of the hosts are compared. At the end rank 0 gets the files of
 // other hosts' ranks by messages, and makes the one trace of all (merge.h). A job that ends without
 // MPI_Finalize leaves its files, of which `pomona trace` makes what there is.
+#include "btl/base/messages.h"
 #include "functions.h"
 #include "mpi/trace/clocks.h"
 #include "mpi/trace/completion.h"
@@ -132,10 +133,8 @@ void begin(int64_t started, Function function) {
     job.folder = folder_here();
     std::string mistake = open_part(job.folder, job.rank, job.size, job.far);
     if (!mistake.empty())
-        std::fprintf(stderr,
-                     "pomona trace: rank %d records nothing: %s; does the folder exist, and may "
-                     "it be written to?\n",
-                     job.rank, mistake.c_str());
+        std::fprintf(stderr, "pomona trace: rank %d records nothing: %s; %s\n", job.rank,
+                     mistake.c_str(), messages::trace_folder);
     int ready = mistake.empty(), all = 0;
     POMONA_PMPI(Allreduce)(&ready, &all, 1, MPI_INT, MPI_MIN, job.world);
     int64_t stamp = now() ^ static_cast<int64_t>(getpid()) << 40;

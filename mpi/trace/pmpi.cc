@@ -1,6 +1,8 @@
 // mpi/trace/pmpi.cc: see pmpi.h.
 #include "mpi/trace/pmpi.h"
 
+#include "btl/base/messages.h"
+
 #include <cstdio>
 #include <cstdlib>
 
@@ -28,10 +30,8 @@ void* look_for(const char* name) {
 
 void* find_function(const char* name) {
     if (void* found = look_for(name)) return found;
-    std::fprintf(stderr,
-                 "pomona trace: no MPI library in this process has the function %s; run the "
-                 "program without --trace\n",
-                 name);
+    std::fprintf(stderr, "pomona trace: no MPI library in this process has the function %s; %s\n",
+                 name, messages::trace_unlike);
     std::abort();
 }
 
