@@ -1,8 +1,9 @@
 # tests/host_world.py: several hosts on one machine, for tests: namespaces with a network, a name,
-# IPC and mounts (/dev/shm) of their own, joined by a virtual switch, and a stand-in for ssh that
-# enters them. Processes and /tmp are all hosts' alike, but of hosts that are `apart`: these number
-# their processes themselves, see nobody else's, and have a /tmp of their own, in which only this
-# world's folder is there. Everything is removed at the end.
+# IPC and mounts (/dev/shm) of their own, joined by a virtual switch (or several, with an interface
+# of each host at each), and a stand-in for ssh that enters them. Processes and /tmp are all hosts'
+# alike, but of hosts that are `apart`: these number their processes themselves, see nobody else's,
+# and have a /tmp of their own, in which only this world's folder is there. Everything is removed at
+# the end.
 #     host_world.py [--apart] COUNT COMMAND...    runs a command with POMONA_SSH set; HOSTS in it becomes h1,h2,...
 # Ends with code 77 where this cannot be done: not Linux, not root.
 import os
@@ -89,10 +90,12 @@ def inside_number(pid):
 
 
 class HostWorld:
-    """Hosts h1, h2, ... with addresses 10.213.7.1, fd00:7::1, ...; `enter` stands for ssh."""
+    """Hosts h1, h2, ... with addresses 10.213.7.1, fd00:7::1, ...; `enter` stands for ssh. Each has
+    so many cards: eth0 at the switch br0, eth1 at br1 with addresses 10.213.8.1, fd00:8::1, ..."""
 
-    def __init__(self, count, apart=False):
+    def __init__(self, count, apart=False, cards=1):
         self.count = count
+        self.cards = range(cards)
         self.own_processes = apart
         self.tag = f"pomt{os.getpid()}"
         self.place = tempfile.mkdtemp(prefix="pomona-hosts-")
@@ -106,23 +109,47 @@ class HostWorld:
         self.enter = self.stand_in("enter")
         self.apart = self.stand_in("apart", last="")  # a process between, as ssh is one
         self.ip("netns", "add", self.tag + "sw")
-        self.ip("-n", self.tag + "sw", "link", "add", "br0", "type", "bridge")
-        self.ip("-n", self.tag + "sw", "link", "set", "br0", "up")
+        for card in self.cards:
+            self.ip("-n", self.space("sw"), "link", "add", f"br{card}", "type", "bridge")
+            self.ip("-n", self.space("sw"), "link", "set", f"br{card}", "up")
         for number in range(1, count + 1):
             space = self.space(f"h{number}")
             self.ip("netns", "add", space)
             self.ip("-n", space, "link", "set", "lo", "up")
-            self.ip("-n", space, "link", "add", "eth0", "type", "veth", "peer", "name",
-                    f"p{number}", "netns", self.tag + "sw")
-            self.ip("-n", self.tag + "sw", "link", "set", f"p{number}", "master", "br0", "up")
-            self.ip("-n", space, "addr", "add", f"{self.address(number)}/24", "dev", "eth0")
-            subprocess.run(["ip", "netns", "exec", space, "sh", "-c",
-                            "echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_dad"], check=False)
-            self.ip("-n", space, "addr", "add", f"fd00:7::{number}/64", "dev", "eth0")
-            self.ip("-n", space, "link", "set", "eth0", "up")
-            keep_order(space, "eth0")
+            for card in self.cards:
+                self.plug_in(number, card)
             self.hold(f"h{number}")
-        keep_order(self.space("sw"), *(f"p{number}" for number in range(1, count + 1)))
+        keep_order(self.space("sw"), *(self.port(number, card) for number in range(1, count + 1) for card in self.cards))
+
+    def plug_in(self, number, card):
+        """An interface of a host, with addresses, and the cable from it to its switch."""
+        space, name, port = self.space(f"h{number}"), f"eth{card}", self.port(number, card)
+        self.ip("-n", space, "link", "add", name, "type", "veth", "peer", "name", port, "netns", self.space("sw"))
+        self.ip("-n", self.space("sw"), "link", "set", port, "master", f"br{card}", "up")
+        self.ip("-n", space, "addr", "add", f"{self.address(number, card)}/24", "dev", name)
+        subprocess.run(["ip", "netns", "exec", space, "sh", "-c",
+                        f"echo 0 > /proc/sys/net/ipv6/conf/{name}/accept_dad"], check=False)
+        self.ip("-n", space, "addr", "add", f"fd00:{7 + card}::{number}/64", "dev", name)
+        self.ip("-n", space, "link", "set", name, "up")
+        keep_order(space, name)
+
+    @staticmethod
+    def port(number, card=0):
+        """The end of a host's cable at the switch."""
+        return f"p{number}" + (f"-{card}" if card else "")
+
+    def switch(self, card, state):
+        """Without power ("down") no interface at it has a carrier."""
+        for number in range(1, self.count + 1):
+            self.ip("-n", self.space("sw"), "link", "set", self.port(number, card), state)
+
+    def shape(self, megabits, hosts=None, cards=None):
+        """The cables of these hosts (numbers; else all) carry so many Mb/s, either way."""
+        burst = max(128 << 10, megabits * 20)
+        for number in hosts or range(1, self.count + 1):
+            for card in self.cards if cards is None else cards:
+                shape_line(self.space(f"h{number}"), f"eth{card}", megabits, burst)
+                shape_line(self.space("sw"), self.port(number, card), megabits, burst)
 
     def hold(self, host):
         script = f"hostname {host} && mount -t tmpfs none /dev/shm && "
@@ -152,9 +179,9 @@ class HostWorld:
         subprocess.run(["ip", *words], check=True)
 
     @staticmethod
-    def address(number):
+    def address(number, card=0):
         """Of host h<number>."""
-        return f"10.213.7.{number}"
+        return f"10.213.{7 + card}.{number}"
 
     def stand_in(self, name, shell="sh", begin="", last="exec ", text=None):
         path = os.path.join(self.place, name)
@@ -261,13 +288,13 @@ class HostWorld:
 
 class HostCase(unittest.TestCase):
     hosts = 3
-    apart = False  # see HostWorld
+    apart, cards = False, 1  # see HostWorld
 
     @classmethod
     def setUpClass(cls):
         if not possible():
             raise unittest.SkipTest("needs root on Linux, ip and network namespaces")
-        cls.world = HostWorld(cls.hosts, cls.apart)
+        cls.world = HostWorld(cls.hosts, cls.apart, cls.cards)
         cls.addClassCleanup(cls.world.close)
 
     def setUp(self):

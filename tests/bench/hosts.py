@@ -38,7 +38,6 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import host_world  # noqa: E402
 import peers  # noqa: E402
-from namespaces import shape_line  # noqa: E402
 from plain_ring import ring_share  # noqa: E402
 
 BYTES = 64 << 20
@@ -310,12 +309,6 @@ class Resent:
         return round(1000 * again / max(sent, 1), 2)
 
 
-def shape(world, megabits):
-    for number in range(1, world.count + 1):
-        for space, end in ((world.space(f"h{number}"), "eth0"), (world.space("sw"), f"p{number}")):
-            shape_line(space, end, megabits, max(128 << 10, megabits * 20))
-
-
 ASK_CONGESTION = """
 import socket
 one = socket.socket()
@@ -433,7 +426,7 @@ def starts(rows, launched, rounds):
 
 def shares(rows, world, all_, rate, rounds, control, streams, numbers):
     """Of a cable's rate: streams, and sums on so many hosts."""
-    shape(world, rate)
+    world.shape(rate)
     control = congestion(world, control)
     if control is None:
         rows.left -= streams + len(numbers)

@@ -52,7 +52,7 @@ def main():
     try:
         program = os.path.join(world.place, "lanes")
         subprocess.run([build / "bin/mpicc", "-O2", HERE / "lanes.c", "-o", program], check=True)
-        hosts.shape(world, options.rate)
+        world.shape(options.rate)
         for collective in ("allgather", "reduce_scatter"):
             for order in ("block", "cyclic"):
                 for size in SIZES:

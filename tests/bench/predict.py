@@ -41,7 +41,7 @@ def run(command, environment, timeout=600):
 
 
 def shape(world, megabits):
-    """As hosts.shape, but TCP keeps short queues before the bucket, as it does before real
+    """As HostWorld.shape, but TCP keeps short queues before the bucket, as it does before real
     interfaces.
 
     Otherwise the answer to one message would wait for all of another that goes the same way. And

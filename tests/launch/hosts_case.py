@@ -72,11 +72,11 @@ class Case(HostCase):
         out, err = process.communicate(timeout=self.patience)
         return process.returncode, out, err
 
-    def filtered(self, host, hook, what):
-        """Packets that come to a host or leave it by eth0 are dropped or rejected until the block
+    def filtered(self, host, hook, what, card="eth0"):
+        """Packets that come to a host or leave it by a card are dropped or rejected until the block
         ends."""
         table = ["nft", f"add table inet {hook}; add chain inet {hook} c {{ type filter hook {hook} priority 0; }}; "
-                 f"add rule inet {hook} c {'iif' if hook == 'input' else 'oif'} eth0 {what}"]
+                 f"add rule inet {hook} c {'iif' if hook == 'input' else 'oif'} {card} {what}"]
         subprocess.run(self.world.inside(host, *table), check=True)
         stack = contextlib.ExitStack()
         stack.callback(subprocess.run, self.world.inside(host, "nft", f"delete table inet {hook}"), check=True)
