@@ -10,6 +10,7 @@ is missing there (of shrinking before 2.13) stays as torch has it.
 from __future__ import annotations
 
 import functools
+import ipaddress
 import os
 import socket
 import sys
@@ -62,6 +63,19 @@ def _wrap_create_shrunk(c10d: Any) -> None:
     c10d._create_shrunk_process_group = create
 
 
+def _own_address() -> str:
+    """Where others reach this host: in the network by which it reaches the first rank 0's. The
+    host's name is known to the others in some networks only."""
+    try:
+        first = socket.getaddrinfo(os.environ["MASTER_ADDR"], 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(first[0], socket.SOCK_DGRAM) as asking:
+            asking.connect(first[4])  # asks for the route, and sends nothing
+            own = ipaddress.ip_address(asking.getsockname()[0])
+    except (KeyError, OSError, ValueError):
+        return socket.gethostname()
+    return socket.gethostname() if own.is_loopback or own.is_link_local else str(own)
+
+
 def _new_store(torch: Any, c10d: Any, backend: Any) -> Any:
     """A store that the new rank 0 serves: the ranks' own may have gone with the old rank 0."""
     if backend.size() == 1:
@@ -71,7 +85,7 @@ def _new_store(torch: Any, c10d: Any, backend: Any) -> Any:
     store = None
     if backend.rank() == 0:
         one_host = os.environ.get("LOCAL_WORLD_SIZE", "") == os.environ.get("WORLD_SIZE")
-        host = "127.0.0.1" if one_host else socket.gethostname()
+        host = "127.0.0.1" if one_host else _own_address()
         store = torch.distributed.TCPStore(
             host, 0, backend.size(), is_master=True, wait_for_workers=False, timeout=timeout
         )
