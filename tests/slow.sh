@@ -5,7 +5,8 @@
 # with the tests of tests/torch that launch ranks (TEST_ONLY: only those that pytest's -k would
 # choose); fuzzing
 # (POMONA_FUZZ_SECONDS each, default 60) where clang++ is installed; all MPI programs, and the torch
-# glue, over two and four hosts (namespaces; root only); jobs that the prterun of Open MPI's wheel
+# glue (TEST_ONLY again), over two and four hosts (namespaces; root only), and eight hosts and three
+# interfaces on each (tests/launch/test_hosts_cards.py); jobs that the prterun of Open MPI's wheel
 # starts; programs with POMONA_CHECK; links over simulated paths, and the contract of transports,
 # with many seeds (POMONA_LINK_SEEDS, default 10,000); random programs (POMONA_PROGRAM_SEEDS,
 # default 100,000) by all transports and algorithms; all algorithms of collectives
@@ -151,13 +152,14 @@ hosts() {
         python3 -B "$POMONA_ROOT/tests/programs/run.py" --mpicc "$tree/bin/mpicc" \
             --mpirun "$tree/bin/mpirun" --hosts $count --timeout-factor 3 || code=$?
         [ $code = 0 ] || [ $code = 77 ] || status=$code
+    done
+    say "Hosts with several interfaces, and lines of all rates"
+    POMONA_TEST_WHOLE=yes "$CTEST" --test-dir "$tree" -R '^launch_hosts_(cards|lines)$' --output-on-failure || status=$?
+    for count in 2 4; do
         say "PyTorch over $count hosts"
         (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$tree POMONA_HOSTS=$count PYTHONPATH=$tree/python \
-            "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_glue.py::test_models \
-            test_glue.py::test_operations test_glue.py::test_operations_at_their_edges \
-            test_glue.py::test_operations_of_registered_name test_glue.py::test_operations_in_debug_mode \
-            test_glue.py::test_callbacks test_glue.py::test_callbacks_at_the_end \
-            test_glue.py::test_errors_of_ranks_that_leave) || status=$?
+            "$POMONA_VENV/bin/python" -m pytest -q -rs -p no:cacheprovider test_glue.py test_start.py test_suite.py \
+            ${TEST_ONLY:+-k "$TEST_ONLY"}) || status=$?
     done
 }
 

@@ -3,7 +3,8 @@
 POMONA_BUILD    build folder (default: build/release of the repository); gives bin/mpirun and python/pomona
 POMONA_TOOLS    folder of mpirun and pomona, if it is not the build folder's bin
 POMONA_MPIRUN   another launcher, e.g. "mpiexec.hydra"
-POMONA_HOSTS    over so many hosts, which are network namespaces of this machine (root on Linux)
+POMONA_HOSTS    over so many hosts, which are network namespaces of this machine (root on Linux); what
+                cannot is skipped, and so is what has two ranks where there are more hosts
 PYTHON          Python with torch (default: the one that runs pytest)
 TEST_PRELOAD    LD_PRELOAD of the ranks: the runtimes of sanitizers, which must come before Python
 TEST_PATIENCE   factor of all time limits, for what runs slowly
@@ -36,6 +37,7 @@ AGAIN = "TEST_AGAIN" in os.environ
 STACKS_TIME = 60  # for the stacks of all ranks, and the end
 # Not where a library is in the way of fork() after `import torch` (Apple's, CUDA's, a sanitizer's),
 # and not where ranks are to be started in another way.
+HOSTS = int(os.environ.get("POMONA_HOSTS", "0"))
 FORKS = sys.platform == "linux" and not {
     "TEST_DEVICE", "TEST_PRELOAD", "POMONA_HOSTS", "POMONA_MPIRUN", "fabric"} & set(os.environ)
 
@@ -60,10 +62,9 @@ class Outcome:
 def launcher(ranks, env=None, options=()):
     """The words before a rank's program; `options` are our mpirun's."""
     given = os.environ.get("POMONA_MPIRUN")
-    hosts = os.environ.get("POMONA_HOSTS")
-    if hosts:
+    if HOSTS:
         handed = [word for name in env or {} for word in ("-x", name)]
-        return [sys.executable, "-B", str(HERE.parent / "host_world.py"), hosts, str(TOOLS / "mpirun"),
+        return [sys.executable, "-B", str(HERE.parent / "host_world.py"), str(HOSTS), str(TOOLS / "mpirun"),
                 "--host", "HOSTS", "-n", str(ranks), *handed, *options]
     if given:
         return [*shlex.split(given), "-n", str(ranks)]
@@ -71,9 +72,21 @@ def launcher(ranks, env=None, options=()):
     return [str(TOOLS / "mpirun"), "--oversubscribe", "-n", str(ranks), *options, *through]
 
 
+def address_of(rank):
+    """Where a rank of a job with one rank on each host, or all on this machine, is reached."""
+    return f"10.213.7.{rank + 1}" if HOSTS else "127.0.0.1"
+
+
+def on_one_machine(why):
+    """Of a test that says nothing about hosts, or cannot run on several."""
+    if HOSTS:
+        pytest.skip(f"POMONA_HOSTS: {why}")
+
+
 def environment(**more):
     """Of a process that finds the package that was built."""
-    here = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **PRELOADED, **more}
+    here = {name: value for name, value in os.environ.items() if name != "POMONA_HOSTS"}  # no parameter
+    here = {**here, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **PRELOADED, **more}
     if (BUILD / "python" / "pomona").is_dir():
         paths = [str(BUILD / "python"), here.get("PYTHONPATH", "")]
         here["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
@@ -138,12 +151,16 @@ def ended(process):
 def launch(ranks, *program, timeout=120, env=None, prefix=None):
     """Runs a Python program on `ranks` ranks. One that does not end in time has failed: our mpirun
     tells who waits for whom and where each rank is, and ends it on all hosts."""
+    if prefix == []:
+        on_one_machine("mpirun does not start it")
+    elif ranks < min(HOSTS, 3):
+        on_one_machine("too few ranks for so many hosts")
     own = prefix is None and "POMONA_MPIRUN" not in os.environ
     watched = ["--timeout", str(timeout * PATIENCE), "--stack-traces"] if own else []
     command = [*(launcher(ranks, env, watched) if prefix is None else prefix), PYTHON, *map(str, program)]
     whole = environment(**(env or {}))
     timeout *= PATIENCE
-    if "POMONA_HOSTS" in os.environ:
+    if HOSTS:
         whole.setdefault("GLOO_SOCKET_IFNAME", "eth0")  # the hosts' names are not known to gloo
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=whole, start_new_session=True
@@ -154,7 +171,7 @@ def launch(ranks, *program, timeout=120, env=None, prefix=None):
         pytest.fail(f"no end within {timeout} s: {shlex.join(command)}\n{ended(process)[-12000:]}")
     if own and process.returncode == 124:
         pytest.fail(f"no end within {timeout} s: {shlex.join(command)}\n{text[-12000:]}")
-    if process.returncode == 77 and "POMONA_HOSTS" in os.environ:  # of host_world.py
+    if process.returncode == 77 and HOSTS:  # of host_world.py
         pytest.skip("hosts as namespaces need root on Linux")
     return Outcome(command, process.returncode, text)
 

@@ -12,7 +12,8 @@ import sys
 import time
 
 import pytest
-from conftest import BUILD, HERE, PYTHON, ROOT, TOOLS, launch, launch_forks, launcher
+from conftest import (BUILD, HERE, PYTHON, ROOT, TOOLS, address_of, launch, launch_forks, launcher,
+                      on_one_machine)
 
 
 def passed(outcome):
@@ -35,14 +36,14 @@ def test_operations_at_their_edges(ranks, backend):
 
 def test_operations_of_registered_name():
     """Backend "pomona" goes through torch's plugin path and an ordinary rendezvous."""
-    first = "10.213.7.1" if "POMONA_HOSTS" in os.environ else "127.0.0.1"
-    env = {"TEST_BACKEND": "pomona", "MASTER_ADDR": first}
+    env = {"TEST_BACKEND": "pomona", "MASTER_ADDR": address_of(0)}
     program = "test_all_reduce", "test_groups", "test_async_and_futures", "test_objects_and_barriers"
     passed(launch(2, HERE / "ranks_ops.py", *program, env=env))
 
 
 @pytest.mark.skipif("POMONA_MPIRUN" in os.environ, reason="counts what Pomona's library does")
 def test_shared_memory():
+    on_one_machine("about memory that ranks share")
     env = {"POMONA_CHOICES": "allreduce: 0..4K board, 4K.. chunks"}
     passed(launch(2, HERE / "ranks_shared.py", env=env))
 
@@ -235,6 +236,8 @@ def test_more_than_two_gigabytes():
     ],
 )
 def test_errors(name, times):
+    if name == "late_world":
+        on_one_machine("MPI_Init waits there for all ranks, whatever the group's timeout")
     by_launcher = name in ("timeout", "abort", "late_world", "store_fails", "forked") or name.startswith("leave")
     outcome = (launch if by_launcher else launch_forks)(2, HERE / "ranks_errors.py", name, timeout=60)
     assert outcome.text.count("met:") == times, str(outcome)
@@ -397,7 +400,7 @@ def test_errors_of_ranks_that_gloo_counts_otherwise():
     code = (
         "import os, sys, torch.distributed as dist, pomona\n"
         "rank = 1 - int(os.environ['RANK'])\n"
-        f"dist.init_process_group('gloo', init_method='tcp://127.0.0.1:{port}', rank=rank, world_size=2)\n"
+        f"dist.init_process_group('gloo', init_method='tcp://{address_of(1)}:{port}', rank=rank, world_size=2)\n"
         "try:\n"
         "    dist.new_group([0, 1], backend='mpi')\n"
         "except ValueError as error:\n"
@@ -457,7 +460,7 @@ def test_autoload():
         "sys.stdout.write(f'all {dist.get_world_size()} passed {x.tolist()}\\n')\n"
     )
     with socket.create_server(("127.0.0.1", 0)) as other:
-        env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(other.getsockname()[1])}
+        env = {"MASTER_ADDR": address_of(0), "MASTER_PORT": str(other.getsockname()[1])}
         outcome = launch(2, "-c", code, env=env)
     passed(outcome)
     assert outcome.text.count("all 2 passed [2.0, 2.0]") == 2, str(outcome)
@@ -477,7 +480,7 @@ def test_example(tmp_path):
 
 def survivors(ranks, *program, env=None, timeout=120):
     """Under mpirun that goes on without those that die."""
-    prefix = [*launcher(ranks), "--on-death", "continue"]
+    prefix = [*launcher(ranks, env), "--on-death", "continue"]
     return launch(ranks, *program, prefix=prefix, env=env, timeout=timeout)
 
 

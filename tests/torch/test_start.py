@@ -8,7 +8,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import FORKS, HERE, PATIENCE, PYTHON, ROOT, TOOLS, environment, free_port, in_forks, launch, variables
+from conftest import (FORKS, HERE, PATIENCE, PYTHON, ROOT, TOOLS, environment, free_port, in_forks, launch,
+                      on_one_machine, variables)
 
 PROGRAM = str(HERE / "ranks_start.py")
 LIMIT = 150 * PATIENCE  # seconds, for what takes ten
@@ -36,6 +37,7 @@ def by_hand(size, *arguments, program=PROGRAM, fresh=False, **more):
 
     fresh: each process imports torch itself, as a user's does; others have it from their parent.
     """
+    on_one_machine("by hand, not by mpirun")
     with tempfile.TemporaryDirectory(prefix="pomona-start-") as folder:
         output = Path(folder, "output")
         commands = []
@@ -58,6 +60,7 @@ def by_hand(size, *arguments, program=PROGRAM, fresh=False, **more):
 
 def test_by_hand():
     """What the others rely on: codes, signals, exit handlers, and an end that does not come."""
+    on_one_machine("by hand, not by mpirun")
     code = ("import atexit, os, sys, time\natexit.register(print, 'at exit', flush=True)\n"
             "[lambda: None, lambda: sys.exit(7), lambda: 1 // 0, lambda: os.kill(os.getpid(), 9), lambda: time.sleep(99)]"
             "[int(sys.argv[1])]()\n")
@@ -138,6 +141,7 @@ def test_spawned(store, tmp_path):
 
 
 def torchrun(*options, how="train", backend="mpi", program=PROGRAM):
+    on_one_machine("by torchrun, not by mpirun; two_hosts.sh has that")
     how = [how] if isinstance(how, str) else how
     command = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", *options, program, backend, *how]
     return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=LIMIT,
@@ -159,6 +163,7 @@ def test_torchrun_restarts():
 
 def survive(count, *program, restarts=0):
     """By torchrun, which would end the others where one fails."""
+    on_one_machine("by torchrun, not by mpirun")
     command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count),
                "--max-restarts", str(restarts), "-m", "pomona_tools.survive", *map(str, program)]
     return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=LIMIT,
@@ -214,6 +219,7 @@ def test_a_rank_that_never_comes(missing):
 
 
 def test_nobody_but_torchrun():
+    on_one_machine("by hand, not by mpirun")
     done = subprocess.run([PYTHON, "-m", "pomona_tools.survive", "-c", "pass"], env=environment(), check=False,
                           capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 2 and "torchrun has not started this process" in done.stderr, done.stderr
@@ -228,6 +234,7 @@ def test_again_by_torchrun(backend):
 @pytest.mark.parametrize("backend, how", [("mpi", "untold"), ("pomona", "untold")])
 def test_again_by_mpirun(backend, how):
     """Also where the launcher tells torch nothing: MPI gives rank and store each time."""
+    on_one_machine("torch's store is looked for by the host's name then, which the others do not know")
     outcome = launch(2, PROGRAM, backend, how)
     assert outcome.code == 0 and outcome.text.count("all passed") == 2, str(outcome)
 
@@ -236,6 +243,8 @@ def test_again_by_mpirun(backend, how):
 @pytest.mark.parametrize("backend", ["mpi", "pomona"])
 def test_late_by_mpirun(backend, late, tmp_path):
     """What the first call of some ranks has left in vain is no word of the second."""
+    if backend == "mpi" or late != 0:  # without rank 0 there is no store to begin with
+        on_one_machine("MPI_Init waits there for all ranks, whatever the group's timeout")
     outcome = launch(3, HERE / "ranks_late.py", backend, late, tmp_path)
     assert outcome.code == 0 and outcome.text.count("all passed") == 3, str(outcome)
     assert outcome.text.count("met: ") == 2, str(outcome)
