@@ -237,6 +237,11 @@ public:
         (void)address, (void)target;
         return false;
     }
+    // Writes to it, likewise: part of it may have been written when it cannot be done.
+    virtual bool put(uint64_t address, ConstBytes source) {
+        (void)address, (void)source;
+        return false;
+    }
     // Words that this process and the peer reach (btl/send_offer.h): of messages to the peer, and
     // of its messages to here. Null: there are none, or not this one.
     virtual std::atomic<uint64_t>* own_offer(uint32_t index) {

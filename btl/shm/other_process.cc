@@ -1,4 +1,5 @@
-// btl/shm/other_process.cc: process_vm_readv(2), prctl(PR_SET_PTRACER) (Linux, Yama).
+// btl/shm/other_process.cc: process_vm_readv(2), process_vm_writev(2) and, for Yama,
+// prctl(PR_SET_PTRACER); Linux.
 #include "btl/shm/other_process.h"
 
 #include <cerrno>
@@ -30,6 +31,28 @@ bool read_process(int64_t pid, uint64_t address, Bytes target) {
     return true;
 #else
     (void)address, (void)target;
+    return false;
+#endif
+}
+
+bool write_process(int64_t pid, uint64_t address, ConstBytes source) {
+    if (pid == getpid()) {  // ranks as threads
+        std::memcpy(reinterpret_cast<void*>(address), source.data(), source.size());
+        return true;
+    }
+#if defined(__linux__)
+    while (!source.empty()) {
+        iovec from{const_cast<std::byte*>(source.data()), source.size()};
+        iovec to{reinterpret_cast<void*>(address), source.size()};
+        ssize_t put = process_vm_writev(static_cast<pid_t>(pid), &from, 1, &to, 1, 0);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        source = source.subspan(static_cast<size_t>(put));
+        address += static_cast<uint64_t>(put);
+    }
+    return true;
+#else
+    (void)address, (void)source;
     return false;
 #endif
 }

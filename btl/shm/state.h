@@ -37,6 +37,10 @@ public:
         pulls_ = pulls_ && read_process(header_->pid, address, target);
         return pulls_;
     }
+    bool put(uint64_t address, ConstBytes source) override {
+        puts_ = pulls_ && puts_ && write_process(header_->pid, address, source);
+        return puts_;
+    }
     std::atomic<uint64_t>* own_offer(uint32_t index) override;
     std::atomic<uint64_t>* offer_of_peer(uint32_t index) override {
         return header_ && index < kOffers ? &header_->offers[index] : nullptr;
@@ -84,6 +88,7 @@ private:
     uint32_t refusals_ = 0;             // of the inbox
     bool plain_ = false;                // the receiver fences for us
     bool pulls_ = false;                // its memory can be read
+    bool puts_ = true;                  // and, as far as is known, written
     bool lost_ = false;                 // no memory for our ring
     bool ended_ = false;                // the peer is gone
     bool complained_ = false;

@@ -140,7 +140,7 @@ bool Boards::Strip::free() const {
     });
 }
 
-int Boards::claim(uint64_t context, int most) {
+int Boards::take_strip(int most) {
     if (!space_) return -1;
     strips_.resize(kBoardStrips);
     if (std::count_if(strips_.begin(), strips_.end(), [](auto& each) { return each.taken; }) >=
@@ -150,11 +150,16 @@ int Boards::claim(uint64_t context, int most) {
         std::find_if(strips_.begin(), strips_.end(), [](auto& each) { return each.free(); });
     if (found == strips_.end()) return -1;
     *found = {.taken = true, .context = 0, .next = 0, .readers = {}};
-    auto index = static_cast<int>(found - strips_.begin());
+    return static_cast<int>(found - strips_.begin());
+}
+
+int Boards::claim(uint64_t context, int most) {
+    int index = take_strip(most);
+    if (index < 0) return -1;
     BoardStrip& strip = space_->own()[index];
     auto* begin = reinterpret_cast<std::byte*>(&strip);
     auto cells = static_cast<size_t>(&strip.long_bytes[0][0] - begin);
-    if (!space_->provide(begin, cells)) return found->taken = false, -1;
+    if (!space_->provide(begin, cells)) return disclaim(index), -1;
     for (BoardCell& cell : strip.cells) cell.sequence.store(0, std::memory_order_relaxed);
     for (ChunkCell& cell : strip.chunk_cells) cell.shown.store(0, std::memory_order_relaxed);
     for (auto& way : strip.ways) {
@@ -165,6 +170,22 @@ int Boards::claim(uint64_t context, int most) {
     strip.owner.store(context, std::memory_order_release);
     strip.context.store(context, std::memory_order_release);
     return index;
+}
+
+int Boards::claim_memory(size_t bytes, int most) {
+    int strip = bytes <= sizeof BoardStrip::long_bytes ? take_strip(most) : -1;
+    if (strip < 0) return -1;
+    std::byte* memory = space_->own()[strip].long_bytes[0];
+    size_t& provided = memory_provided_[strip];
+    if (provided < bytes && !space_->provide(memory, bytes)) return disclaim(strip), -1;
+    provided = std::max(provided, bytes);
+    std::memset(memory, 0, bytes);
+    return strip;
+}
+
+std::byte* Boards::memory(int job_rank, bool own, int strip) {
+    BoardStrip* strips = own ? space_->own() : space_->of(job_rank);
+    return strips ? strips[strip].long_bytes[0] : nullptr;
 }
 
 bool Boards::tell(int peer) {

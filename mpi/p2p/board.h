@@ -45,6 +45,12 @@ public:
                                 const std::vector<int>& strips);
     // Gives a strip back of which no board came.
     void disclaim(int strip) { strips_[strip] = {}; }
+    // A strip of one's own that is no board, but memory for words of something else, `bytes` that
+    // are zero; -1: there is none. To be given back by disclaim().
+    int claim_memory(size_t bytes, int most);
+    // Where a process of the job (perhaps this one) has that memory in its strip; null: it cannot
+    // be reached.
+    std::byte* memory(int job_rank, bool own, int strip);
 
     // After a store to memory that a wait of the peer's looks at by itself: it sees it before it
     // sleeps, or is woken. False: the peer cannot be told so. With the engine held.
@@ -100,11 +106,13 @@ private:
         std::vector<BoardStrip*> readers;  // the other members' strips
         bool free() const;
     };
+    int take_strip(int most);
     bool attempt(const Wait& wait, Seen& seen);
     void drop(size_t index);
 
     BoardSpace* space_ = nullptr;
     std::vector<Strip> strips_;
+    size_t memory_provided_[kBoardStrips] = {};  // of claim_memory()
     std::vector<Wait> waits_;
     std::vector<Board*> open_;
 };

@@ -1,5 +1,5 @@
-// mpi/rma/epoch_lock.h: MPI_Win_lock of one member's part of a shared window, in the window's own
-// memory, so that the target need not be in MPI.
+// mpi/rma/epoch_lock.h: MPI_Win_lock of one member's part of a window, in memory that all members
+// share, so that the target need not be in MPI.
 // Idea: each member has a word that says what it holds or wants, and since when. Whoever asks looks
 // at the others' words under a lock, and has it at once, or stands in line behind those that wait
 // already; then it looks by itself until nobody is before it. All that is known of a member stands

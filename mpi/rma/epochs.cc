@@ -1,8 +1,8 @@
 // mpi/rma/epochs.cc: flushes, and the three kinds of epochs (MPI 5.0, section 12.5).
-// Fence: flush what was sent, then a barrier. In shared windows locks (epoch_lock.h) and the counts
-// of posts and completes stand in their memory, and who waits for them is woken. In others posts
-// and completes are messages that are counted, and locks a queue at the target (agent.cc), where
-// unlocking is flushing and giving back in one command.
+// Fence: flush what was sent, then a barrier. Within a machine locks stand in shared memory
+// (epoch_lock.h), as do the counts of posts and completes of shared windows, and who waits for them
+// is woken. Else posts and completes are messages that are counted, and locks a queue at the target
+// (agent.cc), where unlocking is flushing and giving back in one command.
 #include "mpi/rma/window.h"
 #include "mpi/rma/window_check.h"
 #include "mpi/runtime/collectives.h"
@@ -26,6 +26,7 @@ static constexpr Nanoseconds kLookAtHolders = 50'000'000;
 template <class Chosen> RmaError Window::flush_chosen(bool local, Chosen chosen, Need need) {
     // Direct stores come before whatever tells others of them.
     std::atomic_thread_fence(std::memory_order_seq_cst);
+    reached_ = false;
     int members = comm_->size();
     if (!local) {
         Engine::Hold hold(engine());
@@ -104,7 +105,7 @@ RmaError Window::fence(int assert) {
         return {MPI_ERR_RMA_SYNC, "an epoch of another kind is open"};
     // What was stored directly others see by the barrier.
     RmaError result = nothing_waits() && nothing_sent() ? take_error() : flush_everything();
-    stored_ = false;
+    stored_ = reached_ = false;
     if (__builtin_expect(check != nullptr, 0)) {
         RmaError conflict = check->compare();
         if (!result) result = conflict;
@@ -119,7 +120,7 @@ RmaError Window::fence(int assert) {
     return result;
 }
 
-// ---- waiting for what others store in a shared window's memory
+// ---- waiting for what others store in shared memory
 
 // Before a wait of this kind.
 void Window::say_how_to_tell() {
@@ -141,7 +142,7 @@ void Window::tell(int member) {
 
 // ---- locks
 
-// Of a shared window: nobody but those who want the same part is needed for its lock.
+// Within a machine: nobody but those who want the same part is needed for its lock.
 RmaError Window::take_shared_locks(int first, int last, bool exclusive) {
     std::vector<int> awaited;
     for (int rank = first; rank < last; ++rank)
@@ -210,7 +211,7 @@ RmaError Window::lock(int type, int rank, int assert) {
         target(rank).lock = Lock::unchecked;
         return {};
     }
-    if (shared_) return take_shared_locks(rank, rank + 1, type == MPI_LOCK_EXCLUSIVE);
+    if (locks_are_shared()) return take_shared_locks(rank, rank + 1, type == MPI_LOCK_EXCLUSIVE);
     {
         Engine::Hold hold(engine());
         target(rank).known = 0;
@@ -230,7 +231,7 @@ RmaError Window::lock_all(int assert) {
             return {MPI_ERR_RMA_SYNC, "one of the targets is locked already"};
     fence_open_ = false;
     bool checked = (assert& MPI_MODE_NOCHECK) == 0;
-    if (checked && shared_) {
+    if (checked && locks_are_shared()) {
         RmaError result = take_shared_locks(0, members, false);
         locked_all_ = !result;
         return result;
@@ -263,7 +264,7 @@ RmaError Window::give_shared_locks(int first, int last) {
 
 // Gives back the locks of [first, last); the answers tell that everything before has been done.
 RmaError Window::end_locks(int first, int last) {
-    if (shared_) return give_shared_locks(first, last);
+    if (locks_are_shared()) return give_shared_locks(first, last);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     {
         Engine::Hold hold(engine());

@@ -13,6 +13,9 @@ namespace pomona {
 
 enum : int { kCommandTag = 0, kDataTag = 1, kFirstReplyTag = 2 };
 
+// Of memory that the system reads and writes: all runs from so many bytes on, else the first since
+// the last flush.
+static constexpr size_t kReachedAlways = 4096;
 static constexpr size_t kPendingMost = 16384;  // operations under way; then callers wait
 
 // ---- requests
@@ -72,8 +75,10 @@ static inline void copy_run(std::byte* to, const std::byte* from, size_t bytes) 
 // a machine. False: it takes more, and nothing has happened.
 inline bool Window::access_run(const RmaAccess& access) {
     const Part& there = part(access.target);
-    if (!there.direct || access.request || access.kind == RmaKind::compare_swap ||
-        flavor_ == MPI_WIN_FLAVOR_DYNAMIC || !access.type->contiguous(access.count))
+    bool moves = access.kind == RmaKind::get || access.kind == RmaKind::put;
+    if ((!there.direct && !(there.address && moves)) || access.request ||
+        access.kind == RmaKind::compare_swap || flavor_ == MPI_WIN_FLAVOR_DYNAMIC ||
+        !access.type->contiguous(access.count))
         return false;
     auto bytes = static_cast<size_t>(access.count * access.type->size());
     uint64_t offset = 0;
@@ -81,6 +86,7 @@ inline bool Window::access_run(const RmaAccess& access) {
     offset += static_cast<uint64_t>(access.type->true_lb());
     auto size = static_cast<uint64_t>(there.size);
     if (!fits || bytes == 0 || offset > size || bytes > size - offset) return false;
+    if (!there.direct) return reach(access, offset, bytes);
     std::byte* place = there.direct + offset;
     bool in = access.kind != RmaKind::get && access.op != ReduceOp::no_op;
     bool out = access.kind != RmaKind::put && access.kind != RmaKind::accumulate;
@@ -91,6 +97,22 @@ inline bool Window::access_run(const RmaAccess& access) {
     if (access.kind == RmaKind::put) return copy_run(place, from, bytes), true;
     if (access.kind == RmaKind::get) return copy_run(to, place, bytes), true;
     return update_run(access, place, bytes, from, to);
+}
+
+// MPI_Get and MPI_Put by the system, where it lets this process reach the target's memory: the
+// target need not be in MPI.
+bool Window::reach(const RmaAccess& access, uint64_t offset, size_t bytes) {
+    // Many short ones are quicker by messages, which wait for each other's answers no more than one
+    // waits for its own.
+    if (bytes < kReachedAlways && std::exchange(reached_, true)) return false;
+    std::byte* here = run_of(access.kind == RmaKind::get ? access.result : access.origin);
+    if (!here) return false;
+    uint64_t there = part(access.target).address + offset;
+    Engine::Hold hold(engine());
+    Endpoint* endpoint = comm_->peers[static_cast<size_t>(access.target)]->endpoint;
+    if (!endpoint || !endpoint->pulls()) return false;
+    return access.kind == RmaKind::get ? endpoint->pull(there, {here, bytes})
+                                       : endpoint->put(there, {here, bytes});
 }
 
 static bool apart(const void* one, const void* other, size_t bytes) {
@@ -422,7 +444,9 @@ void Window::send_chunk(const RmaAccess& access, RmaCommand& command, size_t off
             answer = operation.answer;
         }
     }
-    targets_[static_cast<size_t>(access.target)].dirty = true;
+    // An answer tells that the operation is over; of a dynamic window not that it was in range.
+    if (answer.empty() || flavor_ == MPI_WIN_FLAVOR_DYNAMIC)
+        targets_[static_cast<size_t>(access.target)].dirty = true;
     launch(operation, command, long_data, answer);
 }
 

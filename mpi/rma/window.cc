@@ -44,13 +44,6 @@ SharedLock* Window::shared_lock(int rank) {
     return reinterpret_cast<SharedLock*>(segment_.data()) + rank;
 }
 
-EpochLock Window::epoch_lock(int rank) const {
-    int members = comm_->size();
-    auto before = sizeof(SharedLock) * static_cast<size_t>(members) +
-                  EpochLock::bytes(members) * static_cast<size_t>(rank);
-    return {segment_.data() + before, members};
-}
-
 bool Window::process_has_ended(int member) const {
     auto place = static_cast<size_t>(member);
     return has_ended(processes_[place], life_of(comm_->process, comm_->group->members()[place]));
@@ -112,9 +105,68 @@ int Window::share_memory(bool contiguous, const char** reason) {
         return MPI_ERR_NO_MEM;
     }
     segment_.unlink();  // all have it: nothing is left behind, however they end
-    for (size_t i = 0; i < parts_.size(); ++i) parts_[i].direct = segment_.data() + offsets[i];
+    std::byte* lock = segment_.data() + sizeof(SharedLock) * parts_.size();
+    for (size_t i = 0; i < parts_.size(); ++i, lock += EpochLock::bytes(comm_->size())) {
+        parts_[i].direct = segment_.data() + offsets[i];
+        locks_.push_back(lock);
+    }
     base_ = parts_[static_cast<size_t>(comm_->rank())].direct;
     shared_ = true;
+    return MPI_SUCCESS;
+}
+
+// Communicators need the strips of boards more.
+static constexpr int kStripsMost = kBoardStrips / 2;
+
+// What members tell each other first.
+struct Window::Told {
+    int64_t size, unit;
+    uint64_t address;  // 0: nobody may read it
+    int64_t strip;     // of a board, with the lock; -1: there is none
+    ProcessName process;
+};
+
+// Asking the system for it takes as long as half of a window's making.
+static ProcessName own_name() {
+    thread_local ProcessName known;
+    if (known.number != getpid()) known = ProcessName::own();  // a forked child has another
+    return known;
+}
+
+// For locks of a window whose memory is not shared, if that may be: memory that is mapped already,
+// since a segment for each window would take longer than many windows live.
+int Window::claim_locks() {
+    auto most = comm_->process.params.shm_board;
+    if (static_cast<uint64_t>(comm_->size()) > most) return -1;
+    Engine::Hold hold(engine());
+    return engine().boards.claim_memory(EpochLock::bytes(comm_->size()), kStripsMost);
+}
+
+// Whether this process sees the locks of all.
+bool Window::find_locks(const std::vector<Told>& all) {
+    Engine::Hold hold(engine());
+    for (size_t i = 0; i < all.size(); ++i) {
+        auto member = static_cast<int>(i);
+        std::byte* lock = all[i].strip < 0
+                              ? nullptr
+                              : engine().boards.memory(job_rank(member), member == comm_->rank(),
+                                                       static_cast<int>(all[i].strip));
+        if (!lock) return false;
+        locks_.push_back(lock);
+        processes_.push_back(all[i].process);
+    }
+    return true;
+}
+
+// They are used if all members see all of them. A barrier, too.
+int Window::agree_on_locks(bool found) {
+    std::vector<char> all(parts_.size());
+    char own = found;
+    if (int error = run_allgather(*comm_, &own, all.data(), sizeof own)) return error;
+    if (std::find(all.begin(), all.end(), 0) == all.end()) return MPI_SUCCESS;
+    locks_.clear();
+    Engine::Hold hold(engine());
+    if (strip_ >= 0) engine().boards.disclaim(std::exchange(strip_, -1));
     return MPI_SUCCESS;
 }
 
@@ -177,21 +229,30 @@ Window* Window::make(Ref<Communicator> comm, const Options& options, RmaError& w
     window->attribute_flavor = options.flavor;
     Communicator& own = *window->comm_;
     auto members = static_cast<size_t>(own.size());
-    int64_t mine[2] = {options.size, options.unit};
-    std::vector<int64_t> all(2 * members);
-    int error = run_allgather(own, mine, all.data(), sizeof mine);
+    bool by_messages = !own.process.params.rma_shared || !on_one_node(own);
+    bool shares_locks = !by_messages && (options.flavor == MPI_WIN_FLAVOR_CREATE ||
+                                         options.flavor == MPI_WIN_FLAVOR_DYNAMIC);
+    Told mine = {options.size, options.unit, 0, -1, {}};
+    if (shares_locks) {
+        if (options.flavor == MPI_WIN_FLAVOR_CREATE)
+            mine.address = reinterpret_cast<uintptr_t>(options.base);
+        mine.strip = window->strip_ = window->claim_locks();
+        mine.process = own_name();
+    }
+    std::vector<Told> all(members);
+    int error = run_allgather(own, &mine, all.data(), sizeof mine);
     window->parts_.resize(members);
     window->targets_.resize(members);
     for (size_t i = 0; i < members; ++i) {
-        window->parts_[i].size = all[2 * i];
-        window->parts_[i].unit = all[2 * i + 1];
+        Part& part = window->parts_[i];
+        part.size = all[i].size, part.unit = all[i].unit, part.address = all[i].address;
     }
     if (error) why = {error, why_unfinished(error)};
     else if (int code = window->make_memory(options, &why.reason)) why.error = code;
     if (own.process.checker) window->check = std::make_unique<WindowCheck>(*window);
     if (!why) {
         window->open_channels();
-        error = run_barrier(own);
+        error = shares_locks ? window->agree_on_locks(window->find_locks(all)) : run_barrier(own);
         if (error) why = {error, why_unfinished(error)};
     }
     if (!why) return window;
@@ -209,7 +270,7 @@ RmaError Window::free() {
     // Nobody sends a command after this.
     int error = run_barrier(*comm_);
     // Messages that say what it has seen by itself meanwhile may be on their way still.
-    if (!error && shared_) {
+    if (!error && locks_are_shared()) {
         auto& sent = epoch_lock(comm_->rank()).wakes();
         engine().wait_until([&] { return wakes_ == sent.load(std::memory_order_acquire); });
     }
@@ -221,6 +282,8 @@ RmaError Window::free() {
     }
     engine().wait_until([&] { return replies_ == 0; });
     close_channels();
+    Engine::Hold hold(engine());
+    if (!error && strip_ >= 0) engine().boards.disclaim(strip_);  // else others may use it yet
     return result;
 }
 

@@ -4,9 +4,11 @@
 // polls. So commands of one origin never overtake each other, and "all my operations are done over
 // there" is one more command with an answer (flush). Memory that this process can address itself
 // (its own, or shared on one node) is used directly (origin.cc), under a lock per target for
-// accumulations. Synchronisation: epochs.cc; of shared windows in their memory, too. Of others a
-// target that is not in MPI calls answers nothing; give it a progress thread
-// (POMONA_PROGRESS=thread) if others must not wait for it.
+// accumulations; memory of one node that the program brought is read and written by the system,
+// where it does that. Synchronisation: epochs.cc; of shared windows in their memory, too, and the
+// locks of others within a node in that of boards. To all else a target that is not in MPI calls
+// answers nothing; give it a progress thread (POMONA_PROGRESS=thread) if others must not wait for
+// it.
 #pragma once
 
 #include "btl/shm/segment.h"
@@ -80,6 +82,7 @@ public:
         int64_t size = 0;
         int64_t unit = 1;
         std::byte* direct = nullptr;  // where this process sees it, if it does
+        uint64_t address = 0;         // where its own does, if others may read it there
 
         // Bytes from its beginning; false: they do not fit into 64 bits.
         bool place(MPI_Aint displacement, uint64_t& bytes) const {
@@ -226,7 +229,14 @@ private:
     int make_memory(const Options& options, const char** reason);
     int share_memory(bool contiguous, const char** reason);
     SharedLock* shared_lock(int rank);
-    EpochLock epoch_lock(int rank) const;
+    EpochLock epoch_lock(int rank) const {
+        return {locks_[static_cast<size_t>(rank)], comm_->size()};
+    }
+    bool locks_are_shared() const { return !locks_.empty(); }
+    struct Told;
+    int claim_locks();
+    bool find_locks(const std::vector<Told>& all);
+    int agree_on_locks(bool found);
     enum Count { posts, completes };
     std::atomic<uint32_t>& count_of(Count which, int owner, int from) const;
     bool process_has_ended(int member) const;
@@ -247,6 +257,7 @@ private:
     bool nothing_waits() const { return !check && !engine_.threaded() && pending_ == 0; }
     // What was stored directly is seen by everybody; what was got comes before what will be.
     void pass_stores() {
+        reached_ = false;
         if (std::exchange(stored_, false)) std::atomic_thread_fence(std::memory_order_seq_cst);
         std::atomic_thread_fence(std::memory_order_acquire);
     }
@@ -284,6 +295,7 @@ private:
     void ask_who_has_lock(int target);
     void keep_answer(Operation& operation);
     bool access_run(const RmaAccess& access);
+    bool reach(const RmaAccess& access, uint64_t offset, size_t bytes);
     std::byte* place_of(const Element& element) const;
     template <class Change> bool update(int target, Change change);
     bool update_run(const RmaAccess& access, std::byte* place, size_t bytes, const std::byte* from,
@@ -328,8 +340,12 @@ private:
     size_t size_ = 0;
     std::unique_ptr<std::byte[]> own_memory_;
     Segment segment_;
-    bool shared_ = false;                 // every part is mapped here
-    std::vector<ProcessName> processes_;  // of all members, if shared_
+    bool shared_ = false;  // every part is mapped here
+    // Where the EpochLocks of all members are mapped here: in the memory of a shared window, else
+    // in the strips of a board. Empty: locks go by messages.
+    std::vector<std::byte*> locks_;
+    int strip_ = -1;                      // of one's own, in which the own lock is
+    std::vector<ProcessName> processes_;  // of all members, if locks_ are there
     std::vector<Part> parts_;
     std::map<uintptr_t, size_t> attached_;  // address -> size
 
@@ -338,6 +354,7 @@ private:
     size_t pending_ = 0;
     int next_reply_ = 2;
     bool stored_ = false;         // directly, since the last flush
+    bool reached_ = false;        // another process's memory, likewise
     uint32_t quiet_flushes_ = 0;  // that had nothing to wait for
     uint64_t fences_ = 0;
     uint32_t wakes_ = 0;  // messages of others, to look at shared memory

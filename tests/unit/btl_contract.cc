@@ -209,7 +209,8 @@ TEST_P(Contract, ranks_as_threads) {
     for (std::thread& thread : threads) thread.join();
 }
 
-// Goal: pull() reads what is there, or says that it cannot. Method: both ranks of this process.
+// Goal: pull() reads what is there and put() writes it, or they say that they cannot. Method: both
+// ranks of this process.
 TEST_P(Contract, pulls_read_the_peer) {
     bool alone = std::string(GetParam()) == "self";
     World world(GetParam(), alone ? 1 : 2);
@@ -222,10 +223,15 @@ TEST_P(Contract, pulls_read_the_peer) {
     if (read) { EXPECT_EQ(target, source); }
     bool local = std::string(GetParam()).starts_with("shm") || std::string(GetParam()) == "sim";
     EXPECT_EQ(read, local);
+    source = payload_of(8, 300'000);
+    bool written = endpoint.put(reinterpret_cast<uint64_t>(target.data()), source);
+    EXPECT_EQ(written, std::string(GetParam()).starts_with("shm"));
+    if (written) { EXPECT_EQ(target, source); }
 }
 
-// Goal: another process's memory is read, what is not there is not, nor a process that is gone.
-// Method: a child that changes its copy of a buffer, says so, and stays until it has been read.
+// Goal: another process's memory is read and written, what is not there is not, nor a process that
+// is gone. Method: a child that changes its copy of a buffer, says so, and stays until it has been
+// read.
 TEST(OtherProcess, is_read_or_refused) {
 #if !defined(__linux__)
     GTEST_SKIP() << "this system has no such call";
@@ -249,16 +255,22 @@ TEST(OtherProcess, is_read_or_refused) {
     if (read_process(child, address, target)) {
         for (std::byte& each : target) each = ~each;
         EXPECT_EQ(target, data);
+        auto other = payload_of(2, data.size());
+        EXPECT_TRUE(write_process(child, address, other));
+        EXPECT_TRUE(read_process(child, address, target));
+        EXPECT_EQ(target, other);
     } else {
         EXPECT_NE(geteuid(), 0u) << "root may read its children";
     }
     EXPECT_FALSE(read_process(child, 4096, target)) << "nothing is mapped there";
     EXPECT_FALSE(read_process(child, ~uint64_t{0} - 4095, target));
+    EXPECT_FALSE(write_process(child, 4096, data)) << "nothing is mapped there";
     EXPECT_EQ(write(over[1], &byte, 1), 1);
     int status = 1;
     EXPECT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
     EXPECT_FALSE(read_process(child, address, target)) << "the process is gone";
+    EXPECT_FALSE(write_process(child, address, data)) << "the process is gone";
     for (int end : {said[0], said[1], over[0], over[1]}) close(end);
 }
 
