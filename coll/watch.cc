@@ -12,9 +12,8 @@ namespace pomona::coll {
 static constexpr Nanoseconds kAskLast = 2'000'000'000;     // between rounds, at most
 static constexpr Nanoseconds kReasonWait = 1'000'000'000;  // for the reason of a failure
 static constexpr size_t kAskAtOnce = 16;                   // processes a round
-// Collectives that ask in one look. Thousands may be under way (boards of persistent ones are
-// agreed on without waiting), and a process goes through all of its own for each question that it
-// answers.
+// Collectives that ask in one look: thousands may be under way (boards of persistent ones are
+// agreed on without waiting).
 static constexpr size_t kAskedAtOnce = 8;
 static constexpr size_t kTextMax = 700, kSentencesMax = 1000;
 static constexpr int kMissesMax = 2;
@@ -140,11 +139,13 @@ Watch::Note Watch::note_of(const Watched& collective) const {
 
 WatchedGroup::WatchedGroup(Watch& watch, uint64_t context) : watch_(&watch), context_(context) {
     watch.groups_.push_back(this);
+    watch.index_of_.reset();
 }
 
 WatchedGroup::~WatchedGroup() {
     if (!watch_) return;
     std::erase(watch_->groups_, this);
+    watch_->index_of_.reset();
     auto close = [&](uint64_t context) {
         watch_->closed_[watch_->closed_count_++ % watch_->closed_.size()] = context;
     };
@@ -174,12 +175,25 @@ void WatchedGroup::set_told(const CollectiveId& id, const char* sentence) {
         if (each.id == id && !each.why) each.why = sentence, each.code = Code::data_lost;
 }
 
-// The one that has this collective under way or among the last, else the one whose context it is.
-WatchedGroup* Watch::find_group(const CollectiveId& id) {
-    WatchedGroup* found = nullptr;
+void Watch::make_index() {
+    size_t now = 0;
+    for (const WatchedGroup* each : groups_) now += each->started_ + each->ended_;
+    if (index_of_ == now) return;
+    index_of_ = now;
+    index_.clear();
+    for (WatchedGroup* group : groups_)
+        for (Watched* each = group->under_way_.front(); each; each = group->under_way_.next(each))
+            index_.emplace(each->id, each);
+}
+
+Watch::Found Watch::find(const CollectiveId& id) {
+    make_index();
+    if (auto here = index_.find(id); here != index_.end())
+        return {here->second->group, here->second, here->second->group->find_past(id)};
+    Found found;
     for (WatchedGroup* each : groups_) {
-        if (each->find(id) || each->find_past(id)) return each;
-        if (each->context_ == id.context) found = each;
+        if (const auto* past = each->find_past(id)) return {each, nullptr, past};
+        if (each->context_ == id.context) found.group = each;
     }
     return found;
 }
@@ -339,8 +353,9 @@ bool Watch::take(ConstBytes bytes) {
     Note note;
     if (!note.read(bytes)) return false;
     if (note.kind == Note::Kind::question) return answer(note), true;
-    WatchedGroup* group = find_group(note.id);
-    Watched* collective = group ? group->find(note.id) : nullptr;
+    const Found found = find(note.id);
+    WatchedGroup* group = found.group;
+    Watched* collective = found.here;
     if (!collective && group && note.kind == Note::Kind::failure)
         group->set_told(note.id, keep(note.why));
     if (!collective) return true;
@@ -363,9 +378,10 @@ void Watch::answer(const Note& question) {
     note.slot = question.slot;
     note.knows = false;
     note.state = Note::State::not_begun;
-    WatchedGroup* group = find_group(question.id);
-    Watched* here = group ? group->find(question.id) : nullptr;
-    const auto* past = group ? group->find_past(question.id) : nullptr;
+    const Found found = find(question.id);
+    WatchedGroup* group = found.group;
+    Watched* here = found.here;
+    const WatchedGroup::Past* past = found.past;
     bool closed = std::find(closed_.begin(), closed_.end(), question.id.context) != closed_.end();
     if (here || past) {
         note.knows = true;

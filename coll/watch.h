@@ -19,6 +19,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace pomona::coll {
@@ -95,6 +96,7 @@ public:
         collective.why = nullptr;
         collective.asked.clear();
         under_way_.push_back(&collective);
+        ++started_;
     }
     bool end(Watched& collective, Error* error) {
         if (__builtin_expect(error != nullptr, 0)) return end_failed(collective, *error);
@@ -151,7 +153,7 @@ private:
     const uint64_t context_;
     List<Watched> under_way_;
     std::array<Past, kPast> past_;
-    size_t ended_ = 0;
+    size_t started_ = 0, ended_ = 0;
 };
 
 // How notes reach other processes.
@@ -189,7 +191,15 @@ private:
         int process;  // whose fault
     };
 
-    WatchedGroup* find_group(const CollectiveId& id);
+    // A collective that another process names: the group that has it under way or among the last,
+    // else the group whose context it is.
+    struct Found {
+        WatchedGroup* group = nullptr;
+        Watched* here = nullptr;
+        const WatchedGroup::Past* past = nullptr;
+    };
+    Found find(const CollectiveId& id);
+    void make_index();
     Watched* next_expired(Nanoseconds now);
     void look_at(Watched& collective, Nanoseconds now);
     void ask(Watched& collective, int process, const Step* step);
@@ -210,6 +220,15 @@ private:
     NoteCarrier& carrier_;
     bool asks_ = true;
     std::vector<WatchedGroup*> groups_;
+    // Of all that are under way, by what others name: questions come by hundreds where thousands
+    // are. `index_of_`: how many had started and ended when it was made.
+    struct HashOfId {
+        size_t operator()(const CollectiveId& id) const {
+            return static_cast<size_t>(id.context * 0x9e3779b97f4a7c15 ^ id.number);
+        }
+    };
+    std::unordered_map<CollectiveId, Watched*, HashOfId> index_;
+    std::optional<size_t> index_of_;
     std::array<uint64_t, 64> closed_{};  // contexts of groups that have gone
     size_t closed_count_ = 0;
     std::set<std::string> sentences_;  // of errors, which refer to them for good

@@ -53,7 +53,7 @@ private:
     Engine& engine_;
     const int rank_;
     Clock& clock_;
-    Nanoseconds worked_ = 0;
+    Nanoseconds work_at_ = 0;
     bool listening_ = false, closing_ = false;
     Incoming incoming_;
     std::array<Ended, 16> ended_;

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <list>
 #include <map>
 #include <string>
@@ -57,53 +58,69 @@ struct Nobody : Completion {
     }
 };
 
-// Goal: thousands of collectives that wait do not drown the others in questions, and each asks in
-// the end.
-// Method: 3,000 that wait for a message of the other process, which never answers; a look each 20
-// ms of a clock set by hand.
-TEST(Watch, asks_a_few_at_a_time_and_all_in_the_end) {
-    Shape shape{.rank = 0, .size = 2, .element = 1};
-    Builder builder(shape);
-    builder.recv(1, builder.result(0, 8));
-    Schedule schedule = builder.finish();
-    HandClock clock;
-    CountedNotes notes;
-    DeafCarrier carrier;
-    Watch watch(0, clock, notes);
-    Pair pair(watch);
-    struct Waiting {
+// Collectives of rank 0 that wait for a message of the other process, which never comes.
+struct Waiting {
+    Waiting() {
+        builder.recv(1, builder.result(0, 8));
+        schedule = builder.finish();
+    }
+    void begin(uint64_t number) {
+        Call& made = calls.emplace_back();
+        made.watched.group = &pair;
+        made.watched.call = coll::Call::of(schedule, shape);
+        made.watched.runner = &made.runner;
+        made.watched.id = {1, number};
+        pair.begin(made.watched);
+        made.runner.prepare(schedule);
+        made.runner.start(carrier, {.result = made.result}, made.nobody);
+    }
+    void end(uint64_t number) {
+        calls.remove_if([&](Call& each) {
+            return each.watched.id.number == number && pair.end(each.watched, nullptr);
+        });
+    }
+
+    struct Call {
         Watched watched;
         Runner runner;
         Nobody nobody;
         std::byte result[8];
     };
-    std::list<Waiting> all;
-    for (uint64_t number = 0; number < 3000; ++number) {
-        Waiting& each = all.emplace_back();
-        each.watched.group = &pair;
-        each.watched.call = Call::of(schedule, shape);
-        each.watched.runner = &each.runner;
-        each.watched.id = {1, number};
-        pair.begin(each.watched);
-        each.runner.prepare(schedule);
-        each.runner.start(carrier, {.result = each.result}, each.nobody);
-    }
+    Shape shape{.rank = 0, .size = 2, .element = 1};
+    Builder builder{shape};
+    Schedule schedule;
+    HandClock clock;
+    CountedNotes notes;
+    DeafCarrier carrier;
+    Watch watch{0, clock, notes};
+    Pair pair{watch};
+    std::list<Call> calls;
+};
+
+// Goal: thousands of collectives that wait do not drown the others in questions, and each asks in
+// the end.
+// Method: 3,000 that wait for the other process, which never answers; a look each 20 ms of a clock
+// set by hand.
+TEST(Watch, asks_a_few_at_a_time_and_all_in_the_end) {
+    Waiting all;
+    for (uint64_t number = 0; number < 3000; ++number) all.begin(number);
     size_t before = 0;
     for (int look = 0; look < 1000; ++look) {
-        watch.look();
-        EXPECT_LE(notes.sent - before, 16u);
-        before = notes.sent;
-        clock.time += 20'000'000;
+        all.watch.look();
+        EXPECT_LE(all.notes.sent - before, 16u);
+        before = all.notes.sent;
+        all.clock.time += 20'000'000;
     }
-    EXPECT_EQ(notes.sent, all.size());  // one open question each
-    for (Waiting& each : all) pair.end(each.watched, nullptr);
+    EXPECT_EQ(all.notes.sent, all.calls.size());  // one open question each
+    for (uint64_t number = 0; number < 3000; ++number) all.end(number);
 }
 
-// Rank `rank` waits in a collective for the message of the other one of a pair.
+// Rank `rank` waits in a collective for the message of the other one of a pair, or to send it one.
 struct Member : Completion {
-    explicit Member(int rank)
+    explicit Member(int rank, bool sends = false)
         : rank(rank), shape{.rank = rank, .size = 2, .element = 1}, builder(shape) {
-        builder.recv(1 - rank, builder.result(0, 8));
+        if (sends) builder.send(1 - rank, builder.result(0, 8));
+        else builder.recv(1 - rank, builder.result(0, 8));
         schedule = builder.finish();
         function = [](Completion* self, const Error* error) {
             auto& own = *static_cast<Member*>(self);
@@ -143,6 +160,48 @@ TEST(Watch, sends_to_who_is_said_to_be_gone) {
     EXPECT_TRUE(here.watch.take(witness.notes.last[0]));
     EXPECT_FALSE(here.runner.running());
     EXPECT_TRUE(here.notes.last.count(5));
+}
+
+// Goal: a process answers rightly about each of many collectives, whatever began and ended between
+// two questions. Method: the question of another process, with one number after the other.
+TEST(Watch, answers_about_many) {
+    Member asking(1, true);
+    asking.watch.look();
+    asking.clock.time += Watch::kAskFirst;
+    asking.watch.look();
+    ASSERT_TRUE(asking.notes.last.count(0));
+    Waiting all;
+    // Where a note has the collective's number, and its answer the state (Watch::Note::pack).
+    constexpr size_t kNumberAt = 13, kStateAt = 1;
+    auto state_of = [&](uint64_t number) {
+        auto question = asking.notes.last[0];
+        std::memcpy(question.data() + kNumberAt, &number, sizeof number);
+        all.notes.last.clear();
+        EXPECT_TRUE(all.watch.take(question));
+        return all.notes.last.count(1) ? std::to_integer<int>(all.notes.last[1][kStateAt]) : -1;
+    };
+    enum { not_begun, under_way, failing, over };
+    for (uint64_t number = 0; number < 300; ++number) {
+        EXPECT_EQ(state_of(number), not_begun) << number;
+        all.begin(number);
+        EXPECT_EQ(state_of(number), under_way) << number;
+    }
+    for (uint64_t number = 0; number < 300; number += 2) {
+        all.end(number);
+        EXPECT_EQ(state_of(number), over) << number;
+        EXPECT_EQ(state_of(number + 1), under_way) << number;
+    }
+    // One begins in the place of one that has ended.
+    all.end(1);
+    all.begin(300);
+    EXPECT_EQ(state_of(1), over);
+    EXPECT_EQ(state_of(300), under_way);
+    for (uint64_t number = 3; number <= 301; number += 2) all.end(number);
+    all.end(300);
+    EXPECT_EQ(state_of(300), over);
+    EXPECT_EQ(state_of(301), not_begun);
+    EXPECT_TRUE(all.calls.empty());
+    asking.pair.end(asking.watched, nullptr);
 }
 
 // Where it is not a death, nobody is asked who has no part.
