@@ -9,16 +9,22 @@
 
 namespace pomona::link {
 
-// The caller's memory is kept instead of a copy until all of a row (row_least_) has arrived,
+// Once this part of a window's bytes is on its way, the caller's memory is kept instead of a copy
+// until all of it has arrived,
+static constexpr size_t kHoldFrom = 16;
 // but no longer than this without any acknowledgement: the peer may be busy outside MPI.
 static constexpr Nanoseconds kHeldTime = 500'000;
 // While less is on its way.
 static constexpr Nanoseconds kHeldTimeOfFew = 20'000;
-// The end of a row is acknowledged by the peer's program, which answers, or by its link, when
-// nothing comes behind it. Where neither is seen for so long, the peer is asked.
+// So long after a row has grown or been acknowledged the peer is asked for its memory, if its
+// program has answered the last rows: its answer acknowledges them, too.
 static constexpr Nanoseconds kAskedAfter = 200'000;
-// This time and kHeldTime are longer by so many nanoseconds for each byte on its way, which a line
-// of 10 Gb/s needs.
+// So long after the peer's system has all of it. Two ranks that exchange rows wait for each other's
+// acknowledgement, and neither answers.
+static constexpr Nanoseconds kAskedSoon = 15'000;
+static constexpr int kRowsAnswered = 2;
+// Both times are longer by so many nanoseconds for each byte on its way, which a line of 10 Gb/s
+// needs.
 static constexpr Nanoseconds kTimeOfByte = 1;
 
 Push Link::push_held(const FrameHeader& header, ConstBytes payload, uint64_t ticket, bool& held) {
@@ -32,7 +38,9 @@ Push Link::push_held(const FrameHeader& header, ConstBytes payload, uint64_t tic
     window_.attach(payload.data(), payload.size(), ticket);
     held_.push_back(window_.next() - 1);
     held_moved_ = true;
-    many_held_ |= held_.size() > 1 && window_.in_flight() >= row_least_;
+    if (std::exchange(row_ended_, false)) rows_answered_ = 0;
+    many_held_ |= held_.size() > 1 &&
+                  window_.in_flight() >= static_cast<size_t>(links_.params.link_window) / kHoldFrom;
     sent_new();
     links_.activate(*this);
     return Push::sent;
@@ -49,8 +57,12 @@ bool Link::wants_memory() const {
 }
 
 bool Link::may_ask(Nanoseconds now) {
-    if (!outgoing_.empty()) return true;
-    return !held_moved_ && now - held_moved_at_ >= kAskedAfter + time_on_line();
+    if (!outgoing_.empty() || rows_answered_ < kRowsAnswered) return true;
+    if (held_moved_) return all_there_at_ = 0, false;
+    if (now - held_moved_at_ >= kAskedAfter + time_on_line()) return true;
+    if (order_.size() != 1 || now - held_moved_at_ < kAskedSoon) return false;
+    if (all_there_at_ == 0 && order_.front()->endpoint->pace().queued == 0) all_there_at_ = now;
+    return all_there_at_ != 0 && now - all_there_at_ >= kAskedSoon;
 }
 
 Nanoseconds Link::time_on_line() const {
@@ -62,6 +74,7 @@ Nanoseconds Link::time_on_line() const {
 void Link::ask_for_memory(Nanoseconds now) {
     if (order_.empty() || !send_state(*order_.front(), kQuestion, 0)) return;
     held_moved_at_ = now;
+    all_there_at_ = 0;
     asked_message_ = window_.next();
     asked_piece_ = next_piece_number();
 }
@@ -90,6 +103,14 @@ void Link::copy_held(Nanoseconds now, bool idle, Sink& sink) {
         many_held_ &= !held_.empty();
         sink.released(peer, std::exchange(frame.ticket, 0));
     }
+}
+
+// A frame has come; `ended`: it acknowledged the end of a row. The program there answers rows if a
+// message comes behind each, be it behind the link's own answer to a question.
+void Link::note_row(Kind kind, bool ended) {
+    if (kind == Kind::message && (ended || row_ended_))
+        rows_answered_ = std::min(rows_answered_ + 1, kRowsAnswered);
+    if (kind == Kind::message || ended) row_ended_ = kind == Kind::state;
 }
 
 }  // namespace pomona::link

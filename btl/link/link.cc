@@ -18,9 +18,6 @@ static constexpr size_t kOwedBytes = 2 << 20;
 // window, and who waits for their memory asks.
 static constexpr size_t kPiecesWeigh = 8;
 static constexpr Nanoseconds kOwedTime = 2'000'000;
-// Behind so many bytes that their sender keeps the caller's memory (row_least_), when nothing comes
-// for so long: the program here waits for something else, and who sent them for their memory.
-static constexpr Nanoseconds kOwedOfRow = 4'000;
 // By paths that may lose, or several, whose sender wants to know more.
 static constexpr size_t kOwedBytesLess = 128 << 10;
 static constexpr Nanoseconds kOwedTimeLess = 200'000;
@@ -31,8 +28,7 @@ static constexpr Nanoseconds kIdleTime = 200'000'000;
 
 Link::Link(Links& links, int peer)
     : peer(peer), links_(links),
-      window_(static_cast<size_t>(links.params.link_window), links.windows_grew),
-      row_least_(static_cast<size_t>(links.params.link_window) / kHoldFrom) {
+      window_(static_cast<size_t>(links.params.link_window), links.windows_grew) {
     caps_ = links.options().caps;
     paths.reserve(links.transports().size() + 1);  // they stay where they are
     int index = 0;
@@ -238,7 +234,7 @@ void Link::nothing_owed() {
     owed_frames_ = 0;
     owed_bytes_ = 0;
     owed_now_ = owes_end_ = false;
-    owed_since_ = quiet_since_ = 0;
+    owed_since_ = 0;
 }
 
 // Sends what has not been sent, in order; true when something was.
@@ -309,8 +305,7 @@ bool Link::send_owed_state() {
 void Link::owe(bool at_once) {
     ++owed_frames_;
     owed_now_ |= at_once;
-    bool much =
-        owed_frames_ >= kOwedFrames || owed_bytes_ >= owed_bytes_most() || row_bytes_ >= row_least_;
+    bool much = owed_frames_ >= kOwedFrames || owed_bytes_ >= owed_bytes_most();
     links_.activate(*this, at_once || much || !quick_);
 }
 
@@ -369,7 +364,9 @@ void Link::arrive(Path& path, const FrameHeader& frame, ConstBytes payload, Sink
         }
     }
     if (header->kind == Kind::carried) return links_.carry(peer, frame, payload, sink);
+    bool had_row = many_held_;
     if (!acknowledge(*header, sink) || over) return;
+    note_row(header->kind, had_row && held_.empty());
     switch (header->kind) {
     case Kind::state: return arrive_state(path, *header, payload, sink);
     case Kind::words: return links_.hear(peer, payload);
@@ -388,8 +385,8 @@ bool Link::arrive_quickly(Path& path, const FrameHeader& frame, ConstBytes paylo
                  (flags & ~uint64_t{kQuestion}) == 0 && frame.word[0] == handed_on_ &&
                  payload.size() >= sizeof(FrameHeader) && early_.empty() && !over &&
                  next >= window_.first() && next <= first_unsent_ &&
-                 frame.word[3] == first_piece_ && held_.empty() && copied_ == 0 && path.settled &&
-                 !path.placing && &path != relay_;
+                 frame.word[3] == first_piece_ && held_.empty() && copied_ == 0 && !row_ended_ &&
+                 path.settled && !path.placing && &path != relay_;
     if (!usual) return false;
     for (const Path& each : paths)
         if (each.busy()) return false;
@@ -401,7 +398,6 @@ bool Link::arrive_quickly(Path& path, const FrameHeader& frame, ConstBytes paylo
     window_.drop_below(next);
     received_.add(handed_on_++);
     owed_bytes_ += payload.size();
-    row_bytes_ += payload.size();
     owe((flags & kQuestion) != 0);
     FrameHeader header;
     std::memcpy(&header, payload.data(), sizeof header);
@@ -413,7 +409,6 @@ void Link::arrive_numbered(Path&, const LinkHeader& header, ConstBytes payload, 
     uint64_t number = header.number;
     bool at_once = (header.flags & kQuestion) != 0;
     owed_bytes_ += payload.size();
-    row_bytes_ += payload.size();
     if (number == handed_on_ && early_.empty()) {
         received_.add(number);
         ++handed_on_;
@@ -589,15 +584,15 @@ bool Link::owes_answer() const {
 
 // Nothing but acknowledgements that are not urgent.
 bool Link::only_owes() const {
-    return quick_ && !over && !owed_now_ && owed_bytes_ < owed_bytes_most() &&
-           row_bytes_ < row_least_ && !owes_answer() && first_unsent_ == window_.next() &&
-           outgoing_.empty() && held_.empty() && forwards_.empty() &&
-           std::none_of(paths.begin(), paths.end(),
-                        [](const Path& path) { return path.busy() || path.question_waits; });
+    return quick_ && !over && !owed_now_ && owed_bytes_ < owed_bytes_most() && !owes_answer() &&
+           first_unsent_ == window_.next() && outgoing_.empty() && held_.empty() &&
+           forwards_.empty() && std::none_of(paths.begin(), paths.end(), [](const Path& path) {
+               return path.busy() || path.question_waits;
+           });
 }
 
 // Answers and acknowledgements.
-void Link::say_what_is_owed(Nanoseconds now, bool idle) {
+void Link::say_what_is_owed(Nanoseconds now) {
     for (Path& path : paths)
         if (path.owes_answer && send_state(path, kAnswer, path.answer_time)) {
             path.owes_answer = false;
@@ -605,13 +600,9 @@ void Link::say_what_is_owed(Nanoseconds now, bool idle) {
         }
     if (owed_frames_ != 0) {
         if (owed_since_ == 0) owed_since_ = now;
-        if (!idle || row_bytes_ < row_least_) quiet_since_ = 0;
-        else if (quiet_since_ == 0) quiet_since_ = now;
-        bool row_ended = quiet_since_ != 0 && now - quiet_since_ >= kOwedOfRow;
         if (owed_now_ || owed_frames_ >= kOwedFrames || owed_bytes_ >= owed_bytes_most() ||
-            row_ended || now - owed_since_ >= (simple_ ? kOwedTime : kOwedTimeLess)) {
-            if (send_owed_state()) row_bytes_ = 0;
-        }
+            now - owed_since_ >= (simple_ ? kOwedTime : kOwedTimeLess))
+            send_owed_state();
     }
 }
 
@@ -635,7 +626,7 @@ bool Link::work(Nanoseconds now, bool idle, Sink& sink) {
     // follow it.
     if (now >= next_look_) look_at_time(now);
     if (over) return work(now, idle, sink);
-    say_what_is_owed(now, idle);
+    say_what_is_owed(now);
     if (!forwards_.empty()) moved |= drain_forwards();
     if (first_unsent_ < window_.next()) moved |= flush();
     if (!outgoing_.empty()) moved |= drain_bulk(now);

@@ -14,8 +14,6 @@
 
 namespace pomona::link {
 
-// Once this part of a window's bytes is on its way, in several messages, it is a row.
-inline constexpr size_t kHoldFrom = 16;
 // Messages of so many bytes leave straight from the caller's memory, and are copied behind that.
 inline constexpr size_t kCopyFirst = 8 << 10;
 
@@ -134,7 +132,7 @@ private:
     LinkHeader message_header(uint64_t number);
     bool send_state(Path& path, uint8_t flags, uint64_t time);
     bool send_owed_state();
-    void say_what_is_owed(Nanoseconds now, bool idle);
+    void say_what_is_owed(Nanoseconds now);
     void order_paths();
     std::span<Path* const> message_paths() const;
     void mark_unsent(uint64_t number);
@@ -162,6 +160,7 @@ private:
     bool wants_memory() const;
     bool may_ask(Nanoseconds now);
     Nanoseconds time_on_line() const;
+    void note_row(Kind kind, bool ended);
     void ask_for_memory(Nanoseconds now);
     void copy_held(Nanoseconds now, bool idle, Sink& sink);
     void copy_bulk(Nanoseconds now, Sink& sink);
@@ -226,7 +225,6 @@ private:
     bool told_address_ = false;  // the other side has ours, if it needs it
 
     Window window_;
-    const size_t row_least_;  // bytes of a row, whose end is acknowledged when nothing follows it
     uint64_t seen_next_ =
         0;  // of a large one, the last time that it was not empty or had been used
     Nanoseconds seen_at_ = 0;
@@ -242,6 +240,9 @@ private:
     bool many_held_ = false;
     bool held_moved_ = false;        // since the last turn: some came, or were acknowledged
     Nanoseconds held_moved_at_ = 0;  // the turn that saw it, or asked for them
+    Nanoseconds all_there_at_ = 0;   // since then the peer's system has had all of them; 0: not yet
+    int rows_answered_ = 2;          // by the program there, in a row; at most 2. See note_row()
+    bool row_ended_ = false;         // by an answer of the link; nothing has come or gone since
     size_t copied_ = 0;              // bytes of payloads copied out of there
     uint64_t asked_message_ = 0, asked_piece_ = 0;  // those below have been asked for
     std::vector<Path*> order_;                      // those that are in use, the quickest first
@@ -271,9 +272,6 @@ private:
     bool owed_now_ = false;
     bool owes_end_ = false;  // kEnd
     Nanoseconds owed_since_ = 0;
-    // Of messages, since the end of the last row was acknowledged; and since when nothing comes.
-    size_t row_bytes_ = 0;
-    Nanoseconds quiet_since_ = 0;
 
     bool used_ = false;                 // the engine has asked for it, or has had something from it
     bool for_others_ = false;           // it carries frames for others, or was made to
