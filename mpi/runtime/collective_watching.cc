@@ -16,8 +16,8 @@ namespace pomona {
 // Contexts of communicators are hashes.
 static constexpr uint64_t kNoteContext = 0xfffffffffffffff1;
 static constexpr Nanoseconds kWorkEvery = 20'000'000;
-// A look at thousands of collectives takes long, on a busy machine still longer: it has such a part
-// of the time at most, but comes so often.
+// A look at thousands of collectives takes long, on a busy machine still longer. So the next one
+// comes after kWorkPart times as long as it took, but after kWorkLast at the latest.
 static constexpr Nanoseconds kWorkPart = 20, kWorkLast = 2'000'000'000;
 static constexpr uint64_t kLeftMost = 128;     // twice what WatchedGroup::look_back() comes after
 static constexpr size_t kLookedThrough = 256;  // more messages are of collectives to come

@@ -2,22 +2,11 @@
  * (POMONA_FORMATS, set by test_hosts.py): types with a long double are refused where it takes part,
  * with a sentence that names both, and pass between the others; everything else passes
  * everywhere. */
-#include <mpi.h>
+#include "unlike_check.h"
+
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <wchar.h>
-
-static int rank;
-
-#define CHECK(good)                                                                                          \
-    do {                                                                                                     \
-        if (!(good)) {                                                                                       \
-            printf("rank %d, line %d: " #good "\n", rank, __LINE__);                                         \
-            fflush(stdout);                                                                                  \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                    \
-        }                                                                                                    \
-    } while (0)
 
 /* Is it refused, with this in the sentence? */
 static void refused(int code, const char* words) {

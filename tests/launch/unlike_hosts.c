@@ -2,24 +2,15 @@
  * another long double and another wchar_t, as its agent has told its ranks (POMONA_FORMATS, set by
  * test_hosts_programs.py). Types with one of these are refused by name between the hosts and pass
  * within each; all others arrive byte by byte everywhere. */
-#include <mpi.h>
+#include "unlike_check.h"
+
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <wchar.h>
 
 enum { kElements = 3, kBytes = 256 };
 
-static int rank, size;
-
-#define CHECK(good)                                                                                          \
-    do {                                                                                                     \
-        if (!(good)) {                                                                                       \
-            printf("rank %d, line %d: " #good "\n", rank, __LINE__);                                         \
-            fflush(stdout);                                                                                  \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                    \
-        }                                                                                                    \
-    } while (0)
+static int size;
 
 struct pair {
     int number;

@@ -35,9 +35,9 @@ PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
 PRELOADED = {"LD_PRELOAD": os.environ["TEST_PRELOAD"]} if "TEST_PRELOAD" in os.environ else {}
 AGAIN = "TEST_AGAIN" in os.environ
 STACKS_TIME = 60  # for the stacks of all ranks, and the end
+HOSTS = int(os.environ.get("POMONA_HOSTS", "0"))
 # Not where a library is in the way of fork() after `import torch` (Apple's, CUDA's, a sanitizer's),
 # and not where ranks are to be started in another way.
-HOSTS = int(os.environ.get("POMONA_HOSTS", "0"))
 FORKS = sys.platform == "linux" and not {
     "TEST_DEVICE", "TEST_PRELOAD", "POMONA_HOSTS", "POMONA_MPIRUN", "fabric"} & set(os.environ)
 
