@@ -5,11 +5,11 @@
 
 static int rank;
 
-#define CHECK(good)                                                                                          \
-    do {                                                                                                     \
-        if (!(good)) {                                                                                       \
-            printf("rank %d, line %d: " #good "\n", rank, __LINE__);                                         \
-            fflush(stdout);                                                                                  \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                    \
-        }                                                                                                    \
+#define CHECK(good)                                                                                \
+    do {                                                                                           \
+        if (!(good)) {                                                                             \
+            printf("rank %d, line %d: " #good "\n", rank, __LINE__);                               \
+            fflush(stdout);                                                                        \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                                          \
+        }                                                                                          \
     } while (0)

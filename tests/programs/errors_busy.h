@@ -4,7 +4,8 @@
 /* 200 turns around, of 9000 bytes. */
 static void exchange(void) {
     static char out[9000], in[9000];
-    int turn, right = (check_rank + 1) % check_size, left = (check_rank + check_size - 1) % check_size;
+    int turn, right = (check_rank + 1) % check_size,
+              left = (check_rank + check_size - 1) % check_size;
     for (turn = 0; turn < 200; turn++)
         MPI_Sendrecv(out, sizeof out, MPI_CHAR, right, 0, in, sizeof in, MPI_CHAR, left, 0,
                      MPI_COMM_WORLD, MPI_STATUS_IGNORE);
