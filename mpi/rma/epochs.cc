@@ -66,7 +66,10 @@ RmaError Window::flush_everything() {
 // Where everything was done directly.
 RmaError Window::flush_quietly() {
     pass_stores();
-    if (++quiet_flushes_ % kTurnEvery == 0) engine().test_turn();
+    if (turn_is_due(++quiet_flushes_)) {
+        engine().test_turn();
+        if (!shared_) last_turn_ = RealClock().now();
+    }
     return take_error();
 }
 

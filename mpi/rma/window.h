@@ -11,6 +11,7 @@
 // it.
 #pragma once
 
+#include "btl/base/clock.h"
 #include "btl/shm/segment.h"
 #include "mpi/object/communicator.h"
 #include "mpi/object/datatype.h"
@@ -261,9 +262,16 @@ private:
         if (std::exchange(stored_, false)) std::atomic_thread_fence(std::memory_order_seq_cst);
         std::atomic_thread_fence(std::memory_order_acquire);
     }
-    // A program may poll memory by flushes that have nothing to wait for: each of so many lets
-    // others' commands in.
+    // Flushes that have nothing to wait for let others' commands in: each of so many, as a program
+    // may poll memory by them; and, of windows to whose memory some members come by commands, each
+    // that follows so long after the last one that did: a program that computes in between is
+    // seldom here.
     static constexpr uint32_t kTurnEvery = 16;
+    static constexpr Nanoseconds kTurnAfter = 20'000;
+    bool turn_is_due(uint32_t flushes) const {
+        return flushes % kTurnEvery == 0 ||
+               (!shared_ && RealClock().now() - last_turn_ > kTurnAfter);
+    }
     RmaError flush_quietly();
     RmaError flush_everything();
     template <class Chosen>
@@ -356,6 +364,7 @@ private:
     bool stored_ = false;         // directly, since the last flush
     bool reached_ = false;        // another process's memory, likewise
     uint32_t quiet_flushes_ = 0;  // that had nothing to wait for
+    Nanoseconds last_turn_ = 0;   // of theirs
     uint64_t fences_ = 0;
     uint32_t wakes_ = 0;  // messages of others, to look at shared memory
     bool fence_open_ = false, locked_all_ = false, started_ = false, posted_ = false;
@@ -372,7 +381,7 @@ inline bool Window::flush_at_once(int rank) {
     if (rank < 0 || rank >= comm_->size()) return false;
     const Target& there = target(rank);
     if ((there.lock == Lock::none && !locked_all_) || there.dirty || !nothing_waits() || error_ ||
-        quiet_flushes_ % kTurnEvery == kTurnEvery - 1)
+        turn_is_due(quiet_flushes_ + 1))
         return false;
     ++quiet_flushes_;
     pass_stores();
