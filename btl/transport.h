@@ -101,6 +101,8 @@ public:
     // Set inside arrive() when what was waited for is there: poll() may then leave further frames
     // where they are, which is cheaper than keeping them in the engine.
     bool enough = false;
+    // Set while who polls has computing of its own to go on with: a poll in vain is no wait.
+    bool busy = false;
     // Set for a transport that has something for others which is to leave in a later poll(). Before
     // the program goes on, and may not poll for long, Transport::hurry() is called.
     bool owes = false;

@@ -173,7 +173,10 @@ public:
     // the message.
     void cancel_step(uint64_t context, coll::Completion& done, uint8_t told = kFlagLost);
     // Calls it once in the next turn(), between two looks at the transports.
-    void later(coll::Completion& next) { later_.push_back(&next); }
+    void later(coll::Completion& next) {
+        later_.push_back(&next);
+        busy = true;
+    }
     // Lets another thread help with long reductions, from the first one on.
     void set_helping(bool helps) { helps_ = helps; }
     // A long reduction that it helps with: calls `done` once in a later turn. False: it does not.
@@ -248,6 +251,14 @@ public:
         leave_turns();
     }
     void test_turn();  // for nothing that reports should tell of
+    // At the end of a call that is over without a turn. Where the program computes between such
+    // calls they are seldom, and each lets others' bytes in that something waits for.
+    void pass() {
+        if (look_is_due() && look_at_passes()) test_turn();
+    }
+    // The same for who makes a turn each time that a look is due, and calls look_at_passes() then.
+    bool look_is_due() { return __builtin_expect(--passes_to_look_ == 0, 0); }
+    bool look_at_passes();
     // The same with the engine held.
     template <class What> void turn_of_test(const What& what) { turn_of_test(Tested(what)); }
 
@@ -362,6 +373,7 @@ private:
         if (idle >= 32) cpu_pause();
     }
     [[gnu::cold]] void hurry();
+    bool posts_any() const;
     void wait_long(LongWait wait);
     bool offers(Nanoseconds& last);
     void wait_shared(LongWait wait);
@@ -522,6 +534,8 @@ private:
     Counters& counters_;
     Clock& clock_;
     bool threaded_ = false;
+    uint32_t passes_ = 1, passes_to_look_ = 1;  // pass() since the clock was read, until it is
+    Nanoseconds passed_at_ = 0;                 // it was read
     bool crowded_ = false;
     int spins_before_clock_ = 64;
     Turnstile lock_;

@@ -37,6 +37,7 @@ public:
         if (slots_[index].generation == 0) slots_[index].generation = 1;
         free_.push_back(index);
     }
+    bool empty() const { return slots_.size() == free_.size(); }
     template <class Function> void each(Function function) {
         for (size_t i = 0; i < slots_.size(); ++i)
             if (slots_[i].operation) function(*slots_[i].operation);

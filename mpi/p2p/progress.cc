@@ -27,6 +27,9 @@ static constexpr Nanoseconds kOfferEvery = 8'000;
 static constexpr int kLooksToOffer = 8;
 // So does who tests, to other threads of the rank, but not while an answer is likely to come soon.
 static constexpr Nanoseconds kTesterOffers = 50'000;
+// Calls without a turn are seldom that are so long apart; the clock is read at each of so many.
+static constexpr Nanoseconds kSeldom = 100'000;
+static constexpr uint32_t kPassesToLook = 64;
 // Who waits, shares its core, and finds the engine taken each time, wants it as one with work does:
 // whoever has it was interrupted inside, and each time that the core is given away may take ms.
 static constexpr int kRefusalsMost = 2;
@@ -63,6 +66,7 @@ bool Engine::do_later() {
     for (int parts = 0; parts < kPartsMost && !later_.empty(); ++parts) {
         coll::Completion* next = later_.front();
         later_.pop_front();
+        busy = !later_.empty();
         next->function(next, nullptr);
         if (enough) break;  // by the look before, which has found what is waited for, or by this
         looked_in_vain_ = !look();
@@ -173,6 +177,20 @@ bool Engine::drain_queued(bool arrived) {
         }
     }
     return moved;
+}
+
+// With several threads somebody else polls, or the program looks after that.
+bool Engine::look_at_passes() {
+    Nanoseconds now = clock_.now();
+    bool seldom = !threaded_ && now - passed_at_ > passes_ * kSeldom;
+    passed_at_ = now;
+    passes_ = passes_to_look_ = seldom ? 1 : kPassesToLook;
+    return seldom && (!operations_.empty() || posts_any());
+}
+
+bool Engine::posts_any() const {
+    return std::any_of(matchers_.begin(), matchers_.end(),
+                       [](const auto& each) { return each.second->posted_count() != 0; });
 }
 
 // Whoever polls by tests leaves the core to those who have work. Where that is likely to be for

@@ -134,9 +134,7 @@ RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key, const CallList
 }
 
 // Whoever only makes calls that are over at once polls nothing else; others may wait for its
-// messages.
-static constexpr uint32_t kTurnEvery = 64;
-
+// messages. So each call makes a turn at which Engine::pass() would look at the clock.
 // `adjust`: whether it is the call after all, and then where its blocks begin.
 template <class Adjust> static inline Repeated repeat(Communicator& comm, const CallKey& key,
                                                       const void* input, void* result,
@@ -153,7 +151,8 @@ template <class Adjust> static inline Repeated repeat(Communicator& comm, const 
             call = &kept;
             return Repeated::under_way;
         }
-        if (__builtin_expect(++kept.at_once % kTurnEvery != 0, 1)) return Repeated::over;
+        if (__builtin_expect(!engine.look_is_due(), 1)) return Repeated::over;
+        engine.look_at_passes();
     }
     engine.test_turn();
     return Repeated::over;

@@ -72,7 +72,6 @@ struct RepeatedCall {
     uint64_t seen = 0;                            // the last v-form not kept: CallLists::hash()
     ptrdiff_t input_shift = 0, result_shift = 0;  // from its buffers to the first block
     bool running = false;                         // begun and not over
-    uint32_t at_once = 0;                         // calls that were over without waiting
 };
 
 using RepeatedCalls = std::array<RepeatedCall, kRepeatedSlots>;  // by CallKey::slot()

@@ -102,13 +102,14 @@ static void receive_others(int how) {
     }
 }
 
-/* To oneself, where nobody else can be asked. */
-static void to_oneself(void) {
+/* To oneself, where nobody else can be asked. `probed`: the message has been found before. */
+static void to_oneself(int probed) {
     int i, flag;
     for (i = 0; i < kSends; ++i) {
         MPI_Request r;
         MPI_Status status;
         CHECK_OK(MPI_Issend(data[i], length_of(i), MPI_INT, check_rank, i, MPI_COMM_WORLD, &r));
+        if (probed) CHECK_OK(MPI_Probe(check_rank, i, MPI_COMM_WORLD, &status));
         CHECK_OK(MPI_Cancel(&r));
         CHECK_OK(MPI_Wait(&r, &status));
         CHECK_OK(MPI_Test_cancelled(&status, &flag));
@@ -126,7 +127,8 @@ int main(int argc, char** argv) {
         if (!data[i]) return 1;
     }
     context("to oneself");
-    to_oneself();
+    to_oneself(0);
+    to_oneself(1);
     for (how = 0; how < kCases && check_size >= 2; ++how) {
         int key = (int)getpid();
         context("case %d", how);
