@@ -78,8 +78,10 @@ POMONA_MPI(int, Errhandler_free, (MPI_Errhandler* errhandler)) {
     REQUIRE(errhandler, nullptr, MPI_ERR_ARG, "errhandler is a null pointer");
     Errhandler* handler = resolve(*errhandler);
     REQUIRE(handler, nullptr, MPI_ERR_ERRHANDLER, "*errhandler is not a valid error handler");
-    take_back(handler);
-    if (!handler->builtin_handle) handler->release();
+    if (!handler->builtin_handle) {
+        REQUIRE(take_back(handler), nullptr, MPI_ERR_ERRHANDLER, "*errhandler was freed before");
+        handler->release();
+    }
     *errhandler = MPI_ERRHANDLER_NULL;
     return MPI_SUCCESS;
 }

@@ -201,8 +201,10 @@ POMONA_MPI(int, Group_free, (MPI_Group* group)) {
     REQUIRE(group, nullptr, MPI_ERR_ARG, "group is a null pointer");
     Group* members = resolve(*group);
     REQUIRE(members, nullptr, MPI_ERR_GROUP, "*group is not a valid group");
-    take_back(members);
-    if (!members->builtin_handle) members->release();
+    if (!members->builtin_handle) {
+        REQUIRE(take_back(members), nullptr, MPI_ERR_GROUP, "*group was freed before");
+        members->release();
+    }
     *group = MPI_GROUP_NULL;
     return MPI_SUCCESS;
 }

@@ -100,11 +100,16 @@ void note_handed_out(const Object* object, const char* function);
 void note_given_back(const Object* object);
 template <class Handle> Handle hand_out(const Object* object, const char* function = nullptr) {
     if (__builtin_expect(process().checker != nullptr, 0)) note_handed_out(object, function);
+    object->handles.fetch_add(1, std::memory_order_relaxed);
     return handle_of<Handle>(object);
 }
-// Before the object is released.
-inline void take_back(const Object* object) {
+// Before the object is released. False: each handle that was handed out has been taken back, and
+// what is left of the object is others'.
+inline bool take_back(const Object* object) {
     if (__builtin_expect(process().checker != nullptr, 0)) note_given_back(object);
+    bool left = object->handles.load(std::memory_order_relaxed) > 0;
+    if (left) object->handles.fetch_sub(1, std::memory_order_relaxed);
+    return left;
 }
 
 }  // namespace pomona

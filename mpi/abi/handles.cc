@@ -30,6 +30,10 @@ int to_number(const void* handle) {
     return place->second;
 }
 
+// A handle that no object ever has: of requests and messages in the place of null, which would be
+// taken for a right one that is complete.
+constexpr uintptr_t kNeverValid = kBuiltinHandles - 1;
+
 // `null` for numbers that no handle has.
 template <class Handle> Handle from_number(int number, Handle null) {
     if (number < 0) return null;
@@ -57,13 +61,13 @@ POMONA_MPI(int, Info_toint, (MPI_Info info)) { return to_number(info); }
 POMONA_MPI(MPI_Info, Info_fromint, (int info)) { return from_number(info, MPI_INFO_NULL); }
 POMONA_MPI(int, Message_toint, (MPI_Message message)) { return to_number(message); }
 POMONA_MPI(MPI_Message, Message_fromint, (int message)) {
-    return from_number(message, MPI_MESSAGE_NULL);
+    return from_number(message, reinterpret_cast<MPI_Message>(kNeverValid));
 }
 POMONA_MPI(int, Op_toint, (MPI_Op op)) { return to_number(op); }
 POMONA_MPI(MPI_Op, Op_fromint, (int op)) { return from_number(op, MPI_OP_NULL); }
 POMONA_MPI(int, Request_toint, (MPI_Request request)) { return to_number(request); }
 POMONA_MPI(MPI_Request, Request_fromint, (int request)) {
-    return from_number(request, MPI_REQUEST_NULL);
+    return from_number(request, reinterpret_cast<MPI_Request>(kNeverValid));
 }
 POMONA_MPI(int, Session_toint, (MPI_Session session)) { return to_number(session); }
 POMONA_MPI(MPI_Session, Session_fromint, (int session)) {

@@ -33,7 +33,7 @@ POMONA_MPI(int, Op_free, (MPI_Op* op)) {
     REQUIRE(!operation->predefined(), nullptr, MPI_ERR_OP,
             "op is predefined ({}); only operations of MPI_Op_create can be freed",
             operation->name());
-    take_back(operation);
+    REQUIRE(take_back(operation), nullptr, MPI_ERR_OP, "op was freed before");
     operation->release();
     *op = MPI_OP_NULL;
     return MPI_SUCCESS;

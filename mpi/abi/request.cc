@@ -9,6 +9,8 @@
 #include "mpi/p2p/p2p_request.h"
 
 #include <algorithm>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 
 using namespace pomona;
@@ -116,6 +118,19 @@ MPI_Status* status_at(MPI_Status* statuses, int index) {
     return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[index];
 }
 
+// Of a checked program: the request that stands in the array twice, at these places. Sends that
+// were over at once have one in common, which is of no communicator.
+[[gnu::cold, gnu::noinline]] std::optional<std::pair<size_t, size_t>> find_double(
+    const std::vector<Request*>& requests) {
+    std::unordered_map<const Request*, size_t> seen;
+    for (size_t i = 0; i < requests.size(); ++i) {
+        if (!requests[i] || (requests[i]->plain() && !requests[i]->comm())) continue;
+        auto [first, added] = seen.try_emplace(requests[i], i);
+        if (!added) return std::pair(first->second, i);
+    }
+    return std::nullopt;
+}
+
 // Decodes an array of handles: null for MPI_REQUEST_NULL and for inactive requests.
 int decode(const char* function, int count, MPI_Request* handles, std::vector<Request*>& requests) {
     if (count < 0) return fail(function, nullptr, MPI_ERR_COUNT, format("count is {}", count));
@@ -131,6 +146,11 @@ int decode(const char* function, int count, MPI_Request* handles, std::vector<Re
                         format("array_of_requests[{}] is not a valid request", i));
         if (!request->inactive()) decoded[i] = request;
     }
+    if (__builtin_expect(process().checker != nullptr, 0))
+        if (auto twice = find_double(requests))
+            return fail(function, nullptr, MPI_ERR_REQUEST,
+                        format("array_of_requests[{}] and [{}] are the same request", twice->first,
+                               twice->second));
     return MPI_SUCCESS;
 }
 
@@ -449,8 +469,11 @@ POMONA_MPI(int, Cancel, (MPI_Request* request)) {
                                     : fail(__func__, nullptr, error, "the cancel function failed");
     }
     if (cancelled->calls_user()) return cancelled->cancel(), MPI_SUCCESS;
-    Engine::Hold hold(engine());
-    cancelled->cancel();
+    {
+        Engine::Hold hold(engine());
+        cancelled->cancel();
+    }
+    engine().test_turn();  // what this process has sent to itself is not found any more
     return MPI_SUCCESS;
 }
 

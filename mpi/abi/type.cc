@@ -20,6 +20,7 @@ POMONA_MPI(int, Type_free, (MPI_Datatype* datatype)) {
     DATATYPE_ARGUMENT(type, *datatype);
     REQUIRE(!type->permanent, nullptr, MPI_ERR_TYPE,
             "datatype is predefined ({}); only derived ones can be freed", type->name);
+    REQUIRE(type->handles > 0, nullptr, MPI_ERR_TYPE, "datatype was freed before");
     if (int error = delete_attributes(*type))
         return fail(__func__, nullptr, error, "A callback that deletes an attribute failed");
     take_back(type);

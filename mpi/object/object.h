@@ -51,6 +51,7 @@ public:
     Kind kind;
     uint16_t builtin_handle = 0;  // the value of a predefined handle, 0 for user objects
     int fortran_index = 0;        // MPI_X_toint's number, given at the first call (>= 0x400)
+    mutable std::atomic<int> handles{0};  // that the program has got and not given back
 
 protected:
     // Called when nobody refers to the object; pools override it.

@@ -5,7 +5,8 @@ program mpi_errors
   use check
   implicit none
   integer :: file, comm, request, keyval, pair, ierr
-  integer :: counts(2), types(3)
+  integer :: counts(2), types(3), requests(2)
+  logical :: over
   integer(MPI_ADDRESS_KIND) :: addresses(2)
   call MPI_Init(ierr)
   file = 12345
@@ -29,6 +30,17 @@ program mpi_errors
   call equal(comm, MPI_COMM_NULL, 'a duplicate with hints after an error')
   call MPI_Comm_delete_attr(MPI_COMM_SELF, keyval, ierr)
   call MPI_Comm_free_keyval(keyval, ierr)
+  ! A number that no request has is no request that is complete.
+  call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN, ierr)
+  request = 12345
+  call MPI_Wait(request, MPI_STATUS_IGNORE, ierr)
+  call that(ierr /= MPI_SUCCESS, 'a wait for what is no request')
+  requests = [12345, MPI_REQUEST_NULL]
+  call MPI_Waitall(2, requests, MPI_STATUSES_IGNORE, ierr)
+  call that(ierr /= MPI_SUCCESS, 'a wait for several')
+  request = 0
+  call MPI_Test(request, over, MPI_STATUS_IGNORE, ierr)
+  call that(ierr /= MPI_SUCCESS, 'a test of what is no request')
   ! Of an array only what is given changes.
   call MPI_Type_contiguous(2, MPI_INTEGER, pair, ierr)
   types = 12345
