@@ -48,6 +48,7 @@
 #include <iostream>
 #include <memory>
 #include <thread>
+#include <dlfcn.h>
 #include <unistd.h>
 
 namespace pomona {
@@ -566,6 +567,12 @@ Status Process::finish() {
     return status;
 }
 
+// What gfortran's library has in its buffers, of all units, where the program has it.
+static void flush_fortran() {
+    if (void* found = dlsym(RTLD_DEFAULT, "_gfortran_flush_i4"))
+        reinterpret_cast<void (*)(const int32_t* unit)>(found)(nullptr);
+}
+
 // What the program has printed into its buffers, as exit() does. On a thread, since another may
 // hold a stream's lock for good (it reads standard input): that ends after a second.
 static void flush_streams() {
@@ -574,6 +581,7 @@ static void flush_streams() {
     try {
         std::thread([done] {
             std::cout.flush();
+            flush_fortran();
             std::fflush(nullptr);
             done->set_value();
         }).detach();

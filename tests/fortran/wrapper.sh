@@ -30,6 +30,10 @@ case $("$bin/mpifort" -fdefault-integer-8 x.f90 -show) in
 esac
 said=$("$bin/mpifort" -finteger-4-integer-8 x.f90 2>&1) && wrong "-finteger-4-integer-8 is taken"
 case $said in *"take -fdefault-integer-8"*) ;; *) wrong "-finteger-4-integer-8: $said" ;; esac
+for option in -freal-4-real-8 -freal-8-real-16 -fdefault-real-10 -fsecond-underscore; do
+    said=$("$bin/mpifort" -c x.f90 $option 2>&1) && wrong "$option is taken"
+    case $said in "mpifort: "*"$option"*"; take -fdefault-real-"* | *"$option"*"leave it out") ;; *) wrong "$option: $said" ;; esac
+done
 
 # A user whose compiler has no modules yet: made once, in the user's cache, and found again.
 cat > program.f90 << 'END'
