@@ -29,8 +29,8 @@ public:
             cables_ = std::max(cables_, each.cable + 1);
         reduce_ns_ = network.machine.reduce_ns;
     }
-    // Ports out and in, processors, lines out and in, cables in two directions.
-    int count() const { return 3 * p_ + 2 * hosts_ + 2 * cables_; }
+    // Ports out and in, processors, lines out and in, cables in two directions, ways between hosts.
+    int count() const { return ways() + hosts_ * hosts_; }
     int ranks() const { return p_; }
     double reduce_ns() const { return reduce_ns_; }
     int processor(int rank) const { return 2 * p_ + rank; }
@@ -50,6 +50,8 @@ public:
         int a = map_.host_of(from), b = map_.host_of(to), cable = map_.cable(from, to);
         if (cable >= 0) return f(3 * p_ + 2 * hosts_ + 2 * cable + (a > b), cost.byte_ns);
         f(3 * p_ + a, line(a, cost)), f(3 * p_ + hosts_ + b, line(b, cost));
+        // One that is slower than the lines at its ends.
+        if (cost.byte_ns > line(a, cost)) f(ways() + a * hosts_ + b, cost.byte_ns);
     }
 
     std::string name(int resource, std::span<const std::string> hosts) const {
@@ -67,6 +69,8 @@ public:
         if (resource < hosts_) return format("the line out of {}", host(resource));
         if (resource < 2 * hosts_) return format("the line into {}", host(resource - hosts_));
         resource -= 2 * hosts_;
+        if (int way = resource - 2 * cables_; way >= 0)
+            return format("the way from {} to {}", host(way / hosts_), host(way % hosts_));
         for (int a = 0; a < hosts_; ++a)
             for (int b = a + 1; b < hosts_; ++b)
                 if (map_.host_cable(a, b) == resource / 2)
@@ -76,6 +80,7 @@ public:
     }
 
 private:
+    int ways() const { return 3 * p_ + 2 * hosts_ + 2 * cables_; }
     double line(int host, const LinkCost& cost) const {
         if (map_.line_byte_ns.empty()) return cost.byte_ns;
         double own = map_.line_byte_ns[static_cast<size_t>(host)];

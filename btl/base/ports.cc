@@ -55,6 +55,7 @@ void Ports::reset() {
     for (auto* each : {&out_free_, &in_free_, &processor_free_, &line_out_free_, &line_in_free_})
         std::fill(each->begin(), each->end(), 0.0);
     together_free_ = 0;
+    way_free_.clear();
     under_way_.clear();
 }
 
@@ -95,7 +96,15 @@ Ports::Departure Ports::depart(double now, int from, int to, size_t bytes, doubl
         double& free = line_out_free_[line(here, first, true)];
         leaves = std::max(leaves, free);
         sent = leaves + slow * cost.byte_ns * length;
-        free = leaves + slow * line_byte(here, first) * length;
+        double line_ns = line_byte(here, first);
+        free = leaves + slow * line_ns * length;
+        // Two hosts whose way is slower than their lines: what else goes by these passes it.
+        if (cost.byte_ns > line_ns) {
+            double& way = way_free_[{here, first}];
+            leaves = std::max(leaves, way);
+            sent = leaves + slow * cost.byte_ns * length;
+            way = sent;
+        }
         // Messages pass side by side; none is through before all bytes until then are.
         if (map_.together_byte_ns > 0) {
             together_free_ = std::max(together_free_, now) + map_.together_byte_ns * length;

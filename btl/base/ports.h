@@ -101,6 +101,7 @@ private:
     std::vector<double> line_out_free_,
         line_in_free_;  // by host and its lines, then two directions of each cable
     double together_free_ = 0;
+    std::map<std::pair<int, int>, double> way_free_;  // from host to host, where slower than lines
     std::map<std::pair<int, int>, std::deque<UnderWay>> under_way_;  // by sender and receiver
 };
 

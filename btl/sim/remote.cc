@@ -103,8 +103,9 @@ private:
 
 int RemoteTransport::poll(Sink& sink, int most) {
     if (remote_.inbox_.empty()) {
-        // The first look in vain is free: whoever waits calls arm() next.
-        if (!std::exchange(looked_, true)) return 0;
+        // The first look in vain is free: whoever waits calls arm() next. So is one between two
+        // parts of a computation.
+        if (sink.busy || !std::exchange(looked_, true)) return 0;
         remote_.hand_over(Word::test, test_ns_);
         test_ns_ = std::min(2 * test_ns_, kTestMost);
     }

@@ -35,6 +35,7 @@ void Wires::send_gone(int from, int to, Time latency_ns) {
 void Wires::fly(Way& way, Frame frame, Time head, uint64_t told) {
     way.last_head = std::max(way.last_head, head);
     way.flying.push_back(std::move(frame));
+    ++all_under_way_;
     world_.at(
         way.last_head,
         [](void* context, uint64_t) {
@@ -61,6 +62,7 @@ void Wires::head_reached(Way& way) {
 void Wires::landed(Way& way) {
     Frame frame = std::move(way.landing.front());
     way.landing.pop_front();
+    --all_under_way_;
     arrive_(way.to, std::move(frame));
 }
 

@@ -35,6 +35,7 @@ public:
     void send_gone(int from, int to, Time latency_ns);
     // Frames sent and not arrived.
     size_t under_way(int from, int to);
+    bool empty() const { return all_under_way_ == 0; }
 
 private:
     struct Way {  // from one rank to another, in order
@@ -53,6 +54,7 @@ private:
     Network& network_;
     Arrive arrive_;
     std::unordered_map<uint64_t, std::unique_ptr<Way>> ways_;  // made when first used
+    size_t all_under_way_ = 0;
 };
 
 }  // namespace pomona::sim

@@ -3,6 +3,7 @@
 
 #include "btl/base/asking.h"
 #include "btl/base/format.h"
+#include "mpi/tools/json_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,8 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace pomona {
@@ -22,6 +25,17 @@ constexpr size_t kHostsMost = 1024;
 // No link, latency or speed is less, and what is reckoned with it stays a number.
 constexpr double kNumberLeast = 1e-6;
 
+constexpr std::string_view kNetworkKeys[] = {"hosts", "pairs", "together_gigabits"};
+constexpr std::string_view kHostKeys[] = {"host", "ranks", "speed", "gigabits"};
+constexpr std::string_view kPairKeys[] = {"hosts", "latency_us", "gigabits", "cable"};
+
+bool read_keys(const json& value, std::span<const std::string_view> known, const std::string& where,
+               std::string& problem) {
+    std::string mistake = mistaken_key(value, known);
+    if (!mistake.empty()) problem = format("{}: {}", where, mistake);
+    return mistake.empty();
+}
+
 // A number above 0 of `value[key]`, or `standard` where there is none.
 bool read_number(const json& value, const char* key, double standard, double& out,
                  std::string& problem, const std::string& where) {
@@ -29,7 +43,7 @@ bool read_number(const json& value, const char* key, double standard, double& ou
     if (!value.contains(key)) return true;
     const json& each = value.at(key);
     if (each.is_number()) out = each.get<double>();
-    if (each.is_number() && std::isfinite(out) && out >= kNumberLeast && out < 1e9) return true;
+    if (each.is_number() && std::isfinite(out) && out >= kNumberLeast && out <= 1e9) return true;
     problem =
         format("{}: \"{}\" is a number above 0 (1e-6 to 1e9), not {}", where, key, each.dump());
     return false;
@@ -49,6 +63,7 @@ bool read_host(const json& value, NetworkFile& out, std::string& problem) {
             return false;
         }
     double ranks = 1;
+    if (!read_keys(value, kHostKeys, where, problem)) return false;
     if (!read_number(value, "ranks", 1, ranks, problem, where) ||
         !read_number(value, "speed", 1, host.speed, problem, where) ||
         !read_number(value, "gigabits", 0, host.gigabits, problem, where))
@@ -84,8 +99,13 @@ bool read_pair(const json& value, size_t number, const HostNumbers& numbers,
         problem = where + " names no two of the hosts; write {\"hosts\": [\"a\", \"b\"], ...}";
         return false;
     }
+    if (!read_keys(value, kPairKeys, where, problem)) return false;
     if (!value.contains("gigabits")) {
         problem = where + " has no \"gigabits\"";
+        return false;
+    }
+    if (value.contains("cable") && !value.at("cable").is_boolean()) {
+        problem = where + ": \"cable\" is true or false, not " + value.at("cable").dump();
         return false;
     }
     if (!read_number(value, "latency_us", 30, pair.latency_us, problem, where) ||
@@ -140,13 +160,15 @@ const NetworkPair& NetworkFile::pair(int a, int b) const {
 }
 
 std::optional<NetworkFile> parse_network(const std::string& text, std::string& problem) {
-    json value = json::parse(text, nullptr, false);
+    json value = parse_json(text, problem);
+    if (value.is_discarded()) return std::nullopt;
     if (!value.is_object() || !value.contains("hosts") || !value.at("hosts").is_array()) {
         problem =
             "It is no JSON object with \"hosts\": see docs/predict.md, or take what `pomona "
             "links --host a,b --json` prints";
         return std::nullopt;
     }
+    if (!read_keys(value, kNetworkKeys, "The network", problem)) return std::nullopt;
     NetworkFile out;
     const json& hosts = value.at("hosts");
     for (size_t i = 0; i < std::min(hosts.size(), kHostsMost); ++i)

@@ -31,6 +31,7 @@ struct StepModel {
     std::vector<StepEvent> events;
     std::vector<double> parameters;  // bytes of each, in the model's order; may be empty
     double bucket_bytes = 25 << 20;
+    double element = 4;  // bytes of a gradient's
     int collectives() const;
 };
 

@@ -2,6 +2,7 @@
 #include "mpi/tools/predict.h"
 
 #include "btl/base/format.h"
+#include "mpi/tools/json_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -168,7 +169,9 @@ int StepModel::collectives() const {
 StepModel model_of(const StepSizes& sizes) {
     std::vector<double> bytes;
     for (double each : sizes.parameters) bytes.push_back(each * sizes.element);
-    return sizes.kind == "fsdp2" ? fsdp2_of(sizes, bytes) : ddp_of(sizes, bytes);
+    StepModel model = sizes.kind == "fsdp2" ? fsdp2_of(sizes, bytes) : ddp_of(sizes, bytes);
+    model.element = sizes.element;
+    return model;
 }
 
 std::optional<StepModel> with_buckets(const StepModel& model, double bucket_bytes) {
@@ -223,7 +226,8 @@ std::optional<StepModel> with_buckets(const StepModel& model, double bucket_byte
 
 std::optional<StepModel> parse_model(const std::string& text, StepSizes& sizes,
                                      std::string& problem) {
-    json value = json::parse(text, nullptr, false);
+    json value = parse_json(text, problem);
+    if (value.is_discarded()) return std::nullopt;
     if (!value.is_object() || (!value.contains("events") && !value.contains("parameters"))) {
         problem =
             "It is no JSON object with \"events\" (as pomona.predict.Recorder writes) or "
@@ -245,10 +249,14 @@ std::optional<StepModel> parse_model(const std::string& text, StepSizes& sizes,
         sizes.element = std::clamp(value.at("element_bytes").get<double>(), 1.0, 16.0);
     sizes.kind = kind, sizes.parameters = parameters;
     if (!value.contains("events")) return model_of(sizes);
-    StepModel model{kind, {}, {}, sizes.bucket_bytes};
+    StepModel model{kind, {}, {}, sizes.bucket_bytes, sizes.element};
     for (double each : parameters) model.parameters.push_back(each * sizes.element);
     if (!value.at("events").is_array()) {
         problem = "\"events\" is a list";
+        return std::nullopt;
+    }
+    if (value.at("events").empty()) {
+        problem = "\"events\" is an empty list, and a step has some";
         return std::nullopt;
     }
     std::vector<bool> waited;
@@ -281,8 +289,8 @@ std::optional<std::vector<double>> parse_parameters(const std::string& text, std
         if (!(each > 0 && all < kElementsMost && few)) {
             problem = format(
                 "--parameters {}: write the elements of each, as in 25e6 or "
-                "12x7.1e6,38e6 (12 of 7.1 million); 1e15 of them at most",
-                text);
+                "12x7.1e6,38e6 (12 of 7.1 million); {} parameters at most, and 1e15 elements",
+                text, kParametersMost);
             return std::nullopt;
         }
         out.insert(out.end(), static_cast<size_t>(times), each);

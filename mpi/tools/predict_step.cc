@@ -70,8 +70,8 @@ namespace {
 // collectives shorter.
 double lasting(const StepModel& model, const StepEvent& event, CollectiveTimes& times,
                Packing packing) {
-    double of = packing == Packing::fp16   ? 0.5
-                : packing == Packing::int8 ? (kInt8Block + 4) / kInt8Block / 4
+    double of = packing == Packing::fp16   ? 2 / model.element
+                : packing == Packing::int8 ? (kInt8Block + 4) / kInt8Block / model.element
                                            : 1;
     auto packed = static_cast<size_t>(static_cast<double>(event.bytes) * of);
     if (packing == Packing::none || model.kind != "ddp" ||
@@ -188,14 +188,17 @@ public:
                     times_);
         }
     }
+    // What has short elements already gets no shorter ones offered.
     void packing() {
+        bool shorter = model_.element > 2;
         if (model_.kind == "fsdp2") {
-            add("fp16 instead of fp32", "MixedPrecisionPolicy; changes results", model_, times_,
-                {.packing = Packing::fp16});
+            if (shorter)
+                add("fp16 instead of fp32", "MixedPrecisionPolicy; changes results", model_, times_,
+                    {.packing = Packing::fp16});
             return;
         }
         const char* note = "changes results; packing itself is not counted";
-        add("compression Fp16", note, model_, times_, {.packing = Packing::fp16});
+        if (shorter) add("compression Fp16", note, model_, times_, {.packing = Packing::fp16});
         add("compression Int8", note, model_, times_, {.packing = Packing::int8});
     }
     void cables(double gigabits) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 
@@ -21,7 +22,14 @@
 
 namespace pomona::bench {
 
+static double (*given_clock)() = nullptr;
+
+void set_clock(double (*clock)()) { given_clock = clock; }
+
+bool is_simulated() { return std::getenv("POMONA_SIMULATION") != nullptr; }
+
 double now_us() {
+    if (given_clock) return given_clock();
 #if defined(__APPLE__)
     return double(clock_gettime_nsec_np(CLOCK_UPTIME_RAW)) * 1e-3;
 #else

@@ -15,7 +15,9 @@ struct Machine {
 };
 
 Machine describe_machine();
-double now_us();             // monotonic; equal for all processes of one machine
+double now_us();                    // monotonic; equal for all processes of one machine
+void set_clock(double (*clock)());  // what now_us() asks instead, in us; null: the system
+bool is_simulated();         // in Pomona's simulator (mpirun --simulate), where no real time counts
 double timer_cost_ns();      // what one now_us() costs, the least of many
 double resident_mib();       // memory of this process, shared pages counted whole
 double proportional_mib();   // shared pages divided among their users; < 0 where unknown

@@ -59,7 +59,7 @@ class Predict(unittest.TestCase):
                 (("--parameters", "25e6", "--network", "/dev/zero"), "/dev/zero has more than 64 MiB"),
                 (("--model", "/dev/zero", "--network", self.network), "/dev/zero has more than 64 MiB"),
                 (("--model", "/", "--network", self.network), "/ cannot be read: Is a directory"),
-                (("--parameters", "25e6", "--network", self.keep("bad.json", "{")), "pomona links"),
+                (("--parameters", "25e6", "--network", self.keep("bad.json", "{")), "no JSON: line 1, column 2"),
                 (("--parameters", "25e6", "--network",
                   self.keep("bad3.json", '{"hosts": [{"host": "a"}], "pairs": {"a": 1}}')), '"pairs" is a list'),
                 (("--model", self.keep("bad4.json", '{"events": [{"compute_s": 1, "update": "x"}]}'), "--network",

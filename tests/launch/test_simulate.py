@@ -113,16 +113,36 @@ class Simulate(unittest.TestCase):
         self.assertEqual(sum(each["bytes"] for each in late["traffic"]), late["bytes"])
         self.assertTrue(any(each["seconds"] > 0 for each in late["waits"]))
         self.assertEqual(late["host_of_rank"], [0, 0, 1, 1])
+        # What is added up in parts takes no time between these: 8 MB at 10 Gb/s are 6.4 ms.
+        apart = {"hosts": [{"host": "a"}, {"host": "b"}], "pairs": TWO["pairs"]}
+        long, _ = self.report("--simulate", 2, "--network", self.keep("apart.json", json.dumps(apart)),
+                              "--set", "allreduce=recursive_doubling", program=("sum", "1000000"))
+        self.assertGreater(long["seconds"], 0.0064)
+        self.assertLess(long["seconds"], 0.02)
 
     def test_faults(self):
         words = ("--simulate", 4, "--network", self.two)
         calm, _ = self.report(*words)
-        for fault in ("slow=3x50", "clog=0-1@30ms", "partition=2@30ms"):
+        # Nothing moves for longer than a deadlock would be looked for.
+        long = ("clog=0-1@11s", "partition=2@11s")
+        for fault in ("slow=3x50", "clog=0-1@30ms", "partition=2@30ms", *long):
             worse, _ = self.report(*words, "--simulate-faults", fault)
             self.assertGreater(worse["seconds"], calm["seconds"], fault)
         dead, done = self.report(*words, "--simulate-faults", "dead=1@1us", code=137)
         self.assertEqual(dead["end"], "death")
         self.assertIn("rank 1", done.stderr)
+
+    def test_mpi_bench_reads_the_virtual_clock(self):
+        bench = os.path.join(os.path.dirname(MPIRUN), "mpi-bench")
+        words = ("--simulate", 4, "--network", self.two)
+        # Half a round trip between two ranks of one host; no processor has such figures twice.
+        runs = [self.run_it(*words, program=(bench, "latency", "-s", "8:8")) for _ in range(2)]
+        for each in runs:
+            self.assertEqual(each.returncode, 0, each.stderr)
+        figures = [[line for line in each.stdout.splitlines() if line.strip().startswith("8")]
+                   for each in runs]
+        self.assertTrue(figures[0], runs[0].stdout)
+        self.assertEqual(*figures)
 
     def test_many_ranks(self):
         hosts = [{"host": f"h{i}", "ranks": 16, "gigabits": 10} for i in range(4)]
@@ -148,7 +168,8 @@ class Simulate(unittest.TestCase):
                 (("--simulate", 4, "--network", "/none.json"), "/none.json cannot be read"),
                 (("--simulate", 4, "--network", "/dev/zero"), "/dev/zero has more than 64 MiB"),
                 (("--simulate", 4, "--network", "/"), "/ cannot be read: Is a directory"),
-                (("--simulate", 4, "--network", self.keep("bad.json", "{")), "pomona links"),
+                (("--simulate", 4, "--network", self.keep("bad.json", "{")), "no JSON: line 1,"),
+                (("--simulate", 4, "--network", self.keep("list.json", "[]")), "pomona links"),
                 (("--simulate", 3, "--network", self.two), "has 4 ranks on 2 hosts, and the job has 3"),
                 (("--simulate", 2, "--simulate-faults", "rain=1"), "'rain=1' is none of jitter"),
                 (("--simulate", 2, "--simulate-faults", "dead=2@1ms"), "ranks 0 to 1"),

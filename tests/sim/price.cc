@@ -1,6 +1,7 @@
 // tests/sim/price.cc: coll/price against the simulator, its errors, and its memory.
 // Goal: one price: what the runs with faults take in a calm network is what coll/price says, on
 // like and unlike links; and ranks that stand for others change nothing.
+#include "btl/base/ports.h"
 #include "coll/price.h"
 #include "tests/sim/collective_time.h"
 
@@ -132,6 +133,30 @@ TEST(Price, sees_a_slow_line_and_a_slow_rank) {
     EXPECT_GT(slower->ns / even, 3);
     EXPECT_EQ(slower->messages, 24u);
     EXPECT_EQ(slower->bytes, 6u * (8 << 20));
+}
+
+// Two hosts whose way is slower than their lines, which others use: what goes by it in pieces goes
+// one piece after the other.
+TEST(Price, keeps_to_the_rate_of_a_way_slower_than_its_lines) {
+    std::vector<int> hosts{0, 1, 2};
+    LinkMap map = coll::links_of(kMachine, hosts);
+    constexpr double kSlow = 80, kQuick = 0.8;  // ns a byte: 0.1 and 10 Gb/s
+    map.within.assign(3, map.near);
+    map.between.assign(9, {{5000, 800, kQuick}, -1});
+    map.between[0 * 3 + 1] = map.between[1 * 3 + 0] = {{5000, 800, kSlow}, -1};
+    map.line_byte_ns.assign(3, kQuick);
+    map.port_byte_ns = 0.1;
+    constexpr size_t kPiece = 64 << 10;
+    constexpr int kPieces = 32;
+    Ports ports(3, map);
+    double now = 0, last = 0;
+    for (int piece = 0; piece < kPieces; ++piece)
+        last = ports.arrive(ports.depart(now, 0, 1, kPiece).head, 0, 1, kPiece);
+    EXPECT_GT(last, kPieces * kPiece * kSlow);
+    EXPECT_LT(last, 1.1 * kPieces * kPiece * kSlow);
+    // The lines are free for others meanwhile.
+    last = ports.arrive(ports.depart(now, 0, 2, kPiece).head, 0, 2, kPiece);
+    EXPECT_LT(last, 2.0 * kPieces * kPiece * kQuick);
 }
 
 std::string problem_of(std::initializer_list<void (*)(coll::Builder&)> ranks) {

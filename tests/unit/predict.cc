@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 
@@ -84,7 +85,16 @@ TEST(NetworkFile, says_what_is_wrong_and_where) {
               "hosts[0]: \"speed\" is a number above 0 (1e-6 to 1e9), not -1");
     EXPECT_EQ(problem_of_network(R"({"hosts": [{"host": "a", "ranks": 1.5}]})"),
               "hosts[0]: \"ranks\" is a whole number up to 4096");
+    EXPECT_EQ(problem_of_network(R"({"hosts": [{"host": "a", "rank": 2}]})"),
+              "hosts[0]: there is no \"rank\" (did you mean \"ranks\"?)");
+    EXPECT_EQ(problem_of_network("{\"hosts\": [\n  {\"host\": \"a\"}\n  {\"host\": \"b\"}]}"),
+              "It is no JSON: line 3, column 3");
+    EXPECT_EQ(problem_of_network("{\"hosts\": ["),
+              "It is no JSON: line 1, column 12, where it ends");
     const char* one = R"({"hosts": [{"host": "a"}, {"host": "b"}], "pairs": [)";
+    EXPECT_EQ(problem_of_network(std::string(one) +
+                                 R"({"hosts": ["a", "b"], "gigabits": 1, "cable": "yes"}]})"),
+              "pairs[0]: \"cable\" is true or false, not \"yes\"");
     EXPECT_NE(problem_of_network(std::string(one) + "]}").find("How are a and b joined"),
               std::string::npos);
     EXPECT_NE(problem_of_network(std::string(one) + R"({"hosts": ["a", "c"], "gigabits": 1}]})")
@@ -246,6 +256,30 @@ double lever(const Prediction& prediction, const std::string& name) {
         if (each.name == name) return each.throughput;
     ADD_FAILURE() << "no lever " << name;
     return 0;
+}
+
+bool offers(const Prediction& prediction, const std::string& name) {
+    return std::any_of(prediction.levers.begin(), prediction.levers.end(),
+                       [&](const Lever& each) { return each.name == name; });
+}
+
+// Of elements that have 2 bytes already.
+TEST(PredictLevers, halve_nothing_twice) {
+    StepSizes sizes;
+    sizes.parameters = {2e7, 2e7};
+    sizes.backward = 0.1;
+    NetworkFile network = even_network(4, 1);
+    Prediction whole = predict(model_of(sizes), network, {}, 0);
+    sizes.element = 2;
+    Prediction half = predict(model_of(sizes), network, {}, 0);
+    EXPECT_TRUE(offers(whole, "compression Fp16"));
+    EXPECT_FALSE(offers(half, "compression Fp16"));
+    // What Int8 sends is as long either way.
+    EXPECT_GT(lever(whole, "compression Int8"), lever(half, "compression Int8"));
+    sizes.kind = "fsdp2";
+    EXPECT_FALSE(offers(predict(model_of(sizes), network, {}, 0), "fp16 instead of fp32"));
+    sizes.element = 4;
+    EXPECT_TRUE(offers(predict(model_of(sizes), network, {}, 0), "fp16 instead of fp32"));
 }
 
 TEST(PredictLevers, go_where_they_must) {
