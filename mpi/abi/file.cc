@@ -209,7 +209,7 @@ POMONA_MPI(int, File_set_view, (MPI_File fh, MPI_Offset disp, MPI_Datatype etype
 static MPI_Datatype copied(Datatype& type) {
     Ref<Datatype> copy = Datatype::clone(type);
     copy->commit();
-    return handle_of<MPI_Datatype>(copy.detach());
+    return hand_out_unknown<MPI_Datatype>(copy.detach());
 }
 
 POMONA_MPI(int, File_get_view, (MPI_File fh, MPI_Offset* disp, MPI_Datatype* etype,

@@ -51,7 +51,7 @@ POMONA_MPI(int, File_get_errhandler, (MPI_File file_handle, MPI_Errhandler* errh
     FILE_OR_NULL_ARGUMENT(file_handle);
     FILE_REQUIRE(errhandler, MPI_ERR_ARG, "errhandler is a null pointer");
     Ref<Errhandler> used = file ? file->errhandler : file_errhandler();
-    *errhandler = handle_of<MPI_Errhandler>(used.get());
+    *errhandler = hand_out_unknown<MPI_Errhandler>(used.get());
     // Handles of predefined handlers are not counted, so that freeing them twice does no harm.
     if (!used->builtin_handle) used.detach();
     return MPI_SUCCESS;

@@ -98,10 +98,14 @@ template <class Handle> Handle handle_of(const Object* object) {
 // then. `function`: __func__ of the MPI function; null: as found on the stack.
 void note_handed_out(const Object* object, const char* function);
 void note_given_back(const Object* object);
-template <class Handle> Handle hand_out(const Object* object, const char* function = nullptr) {
-    if (__builtin_expect(process().checker != nullptr, 0)) note_handed_out(object, function);
+// The same for what the checker does not ask for.
+template <class Handle> Handle hand_out_unknown(const Object* object) {
     object->handles.fetch_add(1, std::memory_order_relaxed);
     return handle_of<Handle>(object);
+}
+template <class Handle> Handle hand_out(const Object* object, const char* function = nullptr) {
+    if (__builtin_expect(process().checker != nullptr, 0)) note_handed_out(object, function);
+    return hand_out_unknown<Handle>(object);
 }
 // Before the object is released. False: each handle that was handed out has been taken back, and
 // what is left of the object is others'.
