@@ -28,7 +28,7 @@ static constexpr int kLooksToOffer = 8;
 // So does who tests, to other threads of the rank, but not while an answer is likely to come soon.
 static constexpr Nanoseconds kTesterOffers = 50'000;
 // Calls without a turn are seldom that are so long apart; the clock is read at each of so many.
-static constexpr Nanoseconds kSeldom = 100'000;
+static constexpr Nanoseconds kSeldom = 1'000'000;
 static constexpr uint32_t kPassesToLook = 64;
 // Who waits, shares its core, and finds the engine taken each time, wants it as one with work does:
 // whoever has it was interrupted inside, and each time that the core is given away may take ms.
