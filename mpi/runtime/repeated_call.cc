@@ -134,7 +134,8 @@ RepeatedCall* keep_call(CollectivePlan& plan, const CallKey& key, const CallList
 }
 
 // Whoever only makes calls that are over at once polls nothing else; others may wait for its
-// messages. So each call makes a turn at which Engine::pass() would look at the clock.
+// messages. So a call makes a turn where Engine::pass() would look at the clock.
+//
 // `adjust`: whether it is the call after all, and then where its blocks begin.
 template <class Adjust> static inline Repeated repeat(Communicator& comm, const CallKey& key,
                                                       const void* input, void* result,

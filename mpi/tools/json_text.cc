@@ -25,7 +25,7 @@ json parse_json(const std::string& text, std::string& problem) try {
 }
 
 namespace {
-// One has a letter more at its end, or a part, as "rank", "latency" and "Hosts" have not.
+// One begins with the other, whatever case the key has: "rank", "latency", "Hosts".
 bool is_meant(std::string_view key, std::string_view known) {
     constexpr size_t kLettersLeast = 3;
     auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == b; };

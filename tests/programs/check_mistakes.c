@@ -214,6 +214,20 @@ static void buffers(void) {
     goes_on();
 }
 
+static void requests(void) {
+    int in = -1, out = check_rank;
+    MPI_Request both[2];
+    context("one request twice in an array");
+    CHECK_OK(MPI_Irecv(&in, 1, MPI_INT, check_rank, 7, comm, &both[0]));
+    both[1] = both[0];
+    TELLS(MPI_Waitall(2, both, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST,
+          "array_of_requests[0] and [1] are the same request");
+    CHECK_OK(MPI_Send(&out, 1, MPI_INT, check_rank, 7, comm));
+    CHECK_OK(MPI_Wait(&both[0], MPI_STATUS_IGNORE));
+    CHECK_EQ(check_rank, in);
+    goes_on();
+}
+
 int main(int argc, char** argv) {
     start(&argc, &argv);
     const char* wanted = getenv("POMONA_CHECK");
@@ -229,6 +243,7 @@ int main(int argc, char** argv) {
     collectives();
     types();
     buffers();
+    requests();
     CHECK_OK(MPI_Comm_free(&comm));
     return finish();
 }
