@@ -227,8 +227,7 @@ class Int8(Shares):
 
 
 class Reproducible(Hook):
-    """The same bits whichever rank has which gradients, however many ranks there are, in whatever
-    order.
+    """The same bits whichever rank has which gradients, in whatever order.
 
     Sums are made of whole numbers: each block's values by one power of two, chosen by the largest
     of all ranks, with 40 bits below it. 8 bytes for each value and 8 for each block of `block`
