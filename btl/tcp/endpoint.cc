@@ -26,6 +26,9 @@ static constexpr Nanoseconds kRestMost = 30'000'000'000;
 // Of a connection by which long packets do not get through: bytes that arrived, and its age.
 static constexpr uint64_t kHardly = 16 << 10;
 static constexpr Nanoseconds kStarvedWithin = 15'000'000'000;
+// Where other paths take what one does not bring, it is left long before its system finds that out:
+// so many such connections on end. A line that is cut lets none be made.
+static constexpr int kLeftMost = 4;
 
 // Shorter than networks have them by themselves.
 static constexpr int kShortPackets = 1200;
@@ -94,12 +97,22 @@ void TcpEndpoint::find_ends(const Shared& shared) {
     connection->leaves_machine(ends.kind != InterfaceKind::loopback);
 }
 
-// A cable that is pulled has the first of these ends, and seldom a second one that soon.
 bool TcpEndpoint::starved(const Error& reason, Nanoseconds now) {
-    if (state != State::up || reason.os_errno != ETIMEDOUT) return false;
+    if (state != State::up) return false;
     size_t waits = connection->socket.unacknowledged();
     uint64_t arrived = connection->written - std::min<uint64_t>(connection->written, waits);
-    return std::exchange(unheard_, true) && arrived < kHardly && now - up_at < kStarvedWithin;
+    bool unheard = reason.os_errno == ETIMEDOUT;
+    if (arrived >= kHardly) left_ = 0;
+    if (arrived >= kHardly || now - up_at >= kStarvedWithin) {
+        unheard_ |= unheard;
+        return false;
+    }
+    // A cable that is pulled has the first of these ends, and seldom a second one that soon.
+    if (unheard) return std::exchange(unheard_, true);
+    // What would have gone in short packets tells nothing.
+    if (waits <= kShortPackets || ++left_ < kLeftMost) return false;
+    left_ = 0;
+    return true;
 }
 
 bool TcpEndpoint::seal(const link::Crypto& crypto, const link::DirectionKeys& keys) {

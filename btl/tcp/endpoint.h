@@ -80,7 +80,8 @@ public:
     // By which interfaces it goes, now that it is connected.
     void find_ends(const Shared& shared);
     // It ended for this reason: it could be made, but as of the one before, its system heard
-    // nothing of what was sent.
+    // nothing of what was sent; or as of several before it was left as another path was quicker,
+    // and nothing long had got through.
     bool starved(const Error& reason, Nanoseconds now);
     // All that follows is encrypted. False: the connection has not taken what came before.
     bool seal(const link::Crypto& crypto, const link::DirectionKeys& keys);
@@ -136,6 +137,7 @@ private:
     void finish_payload(Sink& sink, int& handed);
     EndpointOwner& owner_;
     bool unheard_ = false;  // a connection has ended as nothing was acknowledged any more
+    int left_ = 0;          // so many on end were left with bytes that nobody had acknowledged
 };
 
 }  // namespace pomona::tcp

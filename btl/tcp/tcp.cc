@@ -242,6 +242,9 @@ private:
         attend(endpoint);
     }
     void shorten_packets(const TcpEndpoint& endpoint) {
+        // One that was made before packets there got shorter says nothing of these.
+        int most = shared_.packet_bytes(endpoint.ends.own);
+        if (most != 0 && endpoint.connection->socket.segment_bytes() > most) return;
         int bytes = shared_.shorten_packets(endpoint.ends.own);
         if (bytes != 0)
             LOG(warn, btl, messages::long_packets, endpoint.peer, endpoint.ends.own,
