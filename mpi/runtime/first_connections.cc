@@ -3,9 +3,9 @@
 
 #include "btl/link/link.h"
 #include "mpi/runtime/process.h"
+#include "mpi/runtime/transport_named.h"
 
 #include <cstdint>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,15 +21,9 @@ constexpr Nanoseconds kOthersTurn = 100'000'000;
 // Of all pairs each rank has about half.
 bool dials_first(int rank, int peer) { return ((rank + peer) % 2 != 0) == (rank < peer); }
 
-Transport* transport_named(const Process& process, std::string_view name) {
-    for (const auto& each : process.transports)
-        if (each->name() == name) return each.get();
-    return nullptr;
-}
-
 std::vector<int> peers_by_links(const Process& process) {
     const Job& job = process.job();
-    bool shares_memory = transport_named(process, "shm") != nullptr;
+    bool shares_memory = transport_named(process.transports, "shm") != nullptr;
     std::vector<int> out;
     for (int rank = job.first; rank < job.size; ++rank) {
         bool near = shares_memory && job.node(rank) == job.node(job.rank);
@@ -48,7 +42,7 @@ void dial(Process& process, Transport& links, const std::vector<int>& peers) {
 }  // namespace
 
 void connect_to_all(Process& process) {
-    Transport* links = transport_named(process, "link");
+    Transport* links = transport_named(process.transports, "link");
     const Job& job = process.job();
     if (!links || static_cast<uint64_t>(job.world_size()) > process.params.connect_at_start) return;
     std::vector<int> missing = peers_by_links(process), mine;

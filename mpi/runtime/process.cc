@@ -32,6 +32,7 @@
 #include "mpi/runtime/policy.h"
 #include "mpi/runtime/relaying.h"
 #include "mpi/runtime/simulated.h"
+#include "mpi/runtime/transport_named.h"
 #include "mpi/runtime/unlike.h"
 #include "mpi/runtime/wait_reports.h"
 #include "pmix/job_key.h"
@@ -357,19 +358,16 @@ void Process::add_rdma(std::vector<std::unique_ptr<Transport>>& paths, const tcp
     std::string why = messages::rdma_encrypted;
     std::vector<int> machines;
     for (int rank = job().first; rank < job().size; ++rank) machines.push_back(job().node(rank));
-    auto shm = std::find_if(transports.begin(), transports.end(), [](const auto& each) {
-        return std::string_view(each->name()) == "shm";
-    });
+    Transport* near = transport_named(transports, "shm");
     rdma::Plan plan(job().rank, std::move(machines), job().first, params.rdma_owner);
     RdmaOptions options{job().rank, &clock, plan};
     std::vector<std::unique_ptr<Transport>> made;
     if (!shared.encrypts(tcp::InterfaceKind::thunderbolt))
         made = make_rdma_transports(params, counters, std::move(options), why);
     if (made.empty()) LOG(info, btl, "RDMA is not used: {}", why);
-    if (!made.empty() && params.rdma_owner && (shm != transports.end() || job().local_size == 1)) {
+    if (!made.empty() && params.rdma_owner && (near || job().local_size == 1)) {
         link.owner_of = [plan](int rank) { return plan.owner_of(rank); };
         link.by_owner = [plan](int peer) { return plan.by_owner(peer); };
-        Transport* near = shm != transports.end() ? shm->get() : nullptr;
         link.local = [near](int rank) -> Endpoint* {
             if (!near) return nullptr;
             auto endpoint = near->connect(rank, {});
@@ -382,8 +380,7 @@ void Process::add_rdma(std::vector<std::unique_ptr<Transport>>& paths, const tcp
 }
 
 Status Process::open_tcp() {
-    for (auto& transport : transports)
-        if (std::string_view(transport->name()) == "link") return {};
+    if (transport_named(transports, "link")) return {};
     TRY(make_tcp());
     engine.add(transports.back().get());
     // The answer comes after what was published.

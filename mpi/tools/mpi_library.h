@@ -4,7 +4,7 @@
 #pragma once
 
 #include "mpi/include/mpix.h"
-#include "mpi/tools/tune.h"
+#include "pmix/launch/ssh.h"
 
 #include <cstdio>
 #include <dlfcn.h>
@@ -49,7 +49,7 @@ struct Mpi {
 #else
         const char* file = "/../lib/libmpi_abi.so.1";
 #endif
-        std::string program = program_path();
+        std::string program = own_program();
         std::string path = program.substr(0, program.rfind('/')) + file;
         void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (!library) {

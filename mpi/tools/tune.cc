@@ -10,6 +10,7 @@
 #include "mpi/tools/report.h"
 #include "mpi/tools/tune_choices.h"
 #include "pmix/launch/hosts.h"
+#include "pmix/launch/ssh.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -23,24 +24,10 @@
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#if defined(__APPLE__)
-#include <mach-o/dyld.h>
-#endif
 
 extern char** environ;
 
 namespace pomona {
-
-std::string program_path() {
-    char path[4096] = "";
-#if defined(__APPLE__)
-    uint32_t size = sizeof path;
-    return _NSGetExecutablePath(path, &size) == 0 ? path : "";
-#else
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    return length > 0 ? std::string(path, static_cast<size_t>(length)) : "";
-#endif
-}
 
 namespace {
 
@@ -110,7 +97,7 @@ bool use_one_core(bool one) {
 // mpirun for measurements, up to the program's own words.
 std::vector<std::string> mpirun_command(int ranks, bool bind, const std::string& transports,
                                         const std::vector<std::string>& sets) {
-    std::string program = program_path();
+    std::string program = own_program();
     std::vector<std::string> command{program.substr(0, program.rfind('/')) + "/mpirun", "-q", "-n",
                                      std::to_string(ranks)};
 #if defined(__linux__)
@@ -131,7 +118,7 @@ bool measure(Reading& reading) {
     auto command =
         mpirun_command(2, !reading.one_core, pomona::format("self,{}", reading.transport),
                        {"links=built-in", "allreduce=chunks", "bcast=chunks"});
-    command.insert(command.end(), {program_path(), "tune", "--rank"});
+    command.insert(command.end(), {own_program(), "tune", "--rank"});
     if (!use_one_core(reading.one_core)) return false;
     std::string found = output_of(command);
     use_one_core(false);
@@ -261,7 +248,7 @@ bool time_choices(int ranks, coll::Links links, std::vector<ChoiceTimes>& out) {
     auto cores = static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
     if (ranks > cores) links.crowd = static_cast<double>(ranks) / cores;  // as mpirun would say it
     auto command = mpirun_command(ranks, true, "self,shm", timing_sets(links));
-    command.insert(command.end(), {program_path(), "tune", "--choices-rank", "1"});
+    command.insert(command.end(), {own_program(), "tune", "--choices-rank", "1"});
     if (parse_choice_times(output_of(command), out)) return true;
     complain(pomona::format("The algorithms of {} ranks could not be timed", ranks));
     return false;
@@ -374,8 +361,7 @@ bool time_choices_between(const TuneOptions& options, size_t hosts, const coll::
     command.insert(command.end(),
                    {"--bind-to", "none", "--map-by", "ppr:1:node", "--host", options.hosts});
     if (!options.ssh.empty()) command.insert(command.end(), {"--ssh", options.ssh});
-    command.insert(command.end(),
-                   {program_path(), "tune", "--choices-rank", std::to_string(hosts)});
+    command.insert(command.end(), {own_program(), "tune", "--choices-rank", std::to_string(hosts)});
     if (parse_choice_times(output_of(command), out)) return true;
     complain("The algorithms between the hosts could not be timed");
     return false;

@@ -62,6 +62,4 @@ int tune(const TuneOptions& options, const std::string& links, const std::string
 // The part of one of the two ranks that tune() starts under mpirun: `pomona tune --rank`.
 int tune_rank();
 
-std::string program_path();  // of this process
-
 }  // namespace pomona
