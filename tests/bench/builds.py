@@ -24,6 +24,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from figures import keep
+
 
 # The case of `mpi-bench limits` that stands beside one of its own, and how many writes it times.
 SOCKETS = {"latency": ("tcp-latency", 1), "bandwidth": ("tcp-stream", 16)}
@@ -144,8 +146,7 @@ def main():
                   f"{row['ratio']:5.2f}, quickest {row['ratio_of_quickest']:5.2f}{bare}")
         ratios = [row["ratio"] for row in document["cases"][case]]
         print(f"{case}: mean ratio {statistics.geometric_mean(ratios):.3f}")
-    if options.json:
-        Path(options.json).write_text(json.dumps(document, indent=1) + "\n")
+    keep(document, options.json)
 
 
 if __name__ == "__main__":

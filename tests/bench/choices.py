@@ -22,6 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from figures import keep
+
 COLLECTIVES = ["allreduce", "bcast", "allgather", "reduce_scatter", "alltoall"]
 SIZES = [8, 1 << 10, 16 << 10, 256 << 10, 4 << 20]
 ROW = re.compile(r"^\s*([0-9.]+) us\s+(\w+)(?::segments=(\d+))?")
@@ -157,7 +159,7 @@ def main():
                     "cores": os.cpu_count(), "load": load, "statistic": args.statistic,
                     "repetitions": args.repeat, "transport": args.transport, "links": args.links,
                     "good": good, "rows": rows}
-        Path(args.json).write_text(json.dumps(document, indent=1) + "\n")
+        keep(document, args.json)
     return 0
 
 

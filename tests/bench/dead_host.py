@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 import netns
+from figures import keep
 from paths import drop_all
 
 HERE = Path(__file__).resolve().parent
@@ -93,7 +94,7 @@ def main():
                     "command": f"dead_host.py BUILD -r {options.rounds} --grace {grace}",
                     "cores": os.cpu_count(), "load": [load, os.getloadavg()[0]],
                     "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "rows": rows}
-        Path(options.json).write_text(json.dumps(document, indent=1) + "\n")
+        keep(document, options.json)
     return 0 if all(row["in_time"] for row in rows) else 1
 
 

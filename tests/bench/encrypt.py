@@ -20,6 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from figures import keep
+
 WAYS = {"plain": "no", "encrypted": "all"}
 
 
@@ -69,7 +71,7 @@ def main():
     kept = {"schema": 1, "tool": "encrypt", "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "command": " ".join(["tests/bench/encrypt.py", *sys.argv[1:]]), "machine": machine,
             "load": load, "statistic": args.statistic, "repetitions": args.repeat, "rows": rows}
-    Path(args.json).write_text(json.dumps(kept, indent=1) + "\n")
+    keep(kept, args.json)
 
 
 if __name__ == "__main__":

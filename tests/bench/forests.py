@@ -22,6 +22,7 @@ sys.path.insert(0, str(HERE.parent))
 import host_world  # noqa: E402
 
 import hosts  # noqa: E402
+from figures import keep  # noqa: E402
 from namespaces import limit_packets, shape_line  # noqa: E402
 from unlike import run, tc  # noqa: E402
 
@@ -96,7 +97,7 @@ def main():
     if options.json:
         result = {"command": f"forests.py BUILD -r {options.rounds} --rate {options.rate}",
                   "cores": os.cpu_count(), "load": os.getloadavg()[0], "rows": rows}
-        Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+        keep(result, options.json)
     return 0
 
 

@@ -10,7 +10,6 @@ sizes.
 """
 
 import argparse
-import json
 import pathlib
 import sys
 
@@ -25,6 +24,7 @@ import pomona.hooks
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
 import ddp_digits  # noqa: E402
+from figures import keep  # noqa: E402
 
 HOOKS = {
     "none": None,
@@ -94,7 +94,7 @@ def main():
             print(f"| {name} | {row['bytes_share']:.2f} | {row['loss']:.4f} | {row['test_accuracy']:.1%} |")
         if args.json:
             content = {"ranks": dist.get_world_size(), "epochs": args.epochs, "hooks": rows}
-            pathlib.Path(args.json).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            keep(content, args.json)
     dist.destroy_process_group()
 
 

@@ -23,7 +23,6 @@ adds Pomona once more, with these environment variables. Linux and root.
 import argparse
 import contextlib
 import copy
-import json
 import math
 import os
 import shutil
@@ -38,6 +37,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import host_world  # noqa: E402
 import peers  # noqa: E402
+from figures import keep  # noqa: E402
 from plain_ring import ring_share  # noqa: E402
 
 BYTES = 64 << 20
@@ -250,8 +250,7 @@ class Rows:
     def keep(self, group, row, values, rounds):
         self.result.setdefault(group, {})[row] = dict(values, rounds=rounds)
         print(f"{group}, {row}: {values} ({rounds} rounds)", flush=True)
-        if self.path:
-            Path(self.path).write_text(json.dumps(self.result, indent=1) + "\n")
+        keep(self.result, self.path)
 
 
 def in_turns(all_, rounds, measure, until=math.inf):
@@ -490,8 +489,7 @@ def main():
         if streams:
             ends(rows, launched[0], world, options.rounds if options.ends_only else min(options.rounds, 5))
         result["load_at_end"] = round(os.getloadavg()[0], 1)
-        if options.json:
-            Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+        keep(result, options.json)
     finally:
         world.close()
     return 0

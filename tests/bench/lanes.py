@@ -8,7 +8,6 @@ turns; the ranks of a host one after the other (block), or the hosts in turn (cy
 root.
 """
 
-import json
 import os
 import statistics
 import subprocess
@@ -20,6 +19,7 @@ sys.path.insert(0, str(HERE.parent))
 import host_world  # noqa: E402
 
 import hosts  # noqa: E402
+from figures import keep  # noqa: E402
 
 WAYS = ("ring", "hierarchical", "auto")
 SIZES = (64 << 10, 1 << 20, 16 << 20)
@@ -68,7 +68,7 @@ def main():
     if options.json:
         result = {"command": f"lanes.py BUILD -r {options.rounds} --rate {options.rate}",
                   "cores": os.cpu_count(), "rows": rows}
-        Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+        keep(result, options.json)
     return 0
 
 

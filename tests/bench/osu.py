@@ -15,7 +15,6 @@ and a time differs by more than the last digit that is printed, 0.01 us. --withi
 begins later.
 """
 import argparse
-import json
 import os
 import re
 import statistics
@@ -26,6 +25,7 @@ import time
 from pathlib import Path
 
 import peers
+from figures import keep
 
 P2P = "latency,bw,bibw,multi_lat,mbw_mr"
 COLLECTIVE = ("allreduce,bcast,alltoall,allgather,reduce_scatter,reduce,gather,scatter,barrier,"
@@ -198,7 +198,7 @@ def main():
                                              *(f"--run {each}" for each in args.run or DEFAULT)]),
                         "libraries": [library.name for library in libraries], "load": load,
                         "rows": rows}
-            args.json.write_text(json.dumps(document, indent=1) + "\n")
+            keep(document, args.json)
     behind = sum(row["behind"] for row in rows)
     print(f"{behind} of {len(rows)} rows are behind the best peer by more than {BEHIND - 1:.0%}, "
           "by the medians and the quickest")

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import netns
+from figures import keep
 from namespaces import shape_line
 
 HERE = Path(__file__).resolve().parent
@@ -160,7 +161,7 @@ def main():
         document = {"schema": 1, "tool": "paths.py", "rounds": options.rounds,
                     "command": f"paths.py BUILD -r {options.rounds} -t {options.seconds:g}",
                     "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "rows": rows}
-        Path(options.json).write_text(json.dumps(document, indent=1) + "\n")
+        keep(document, options.json)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ sys.path.insert(0, str(HERE.parent))
 import host_world  # noqa: E402
 
 import hosts as hosts_bench  # noqa: E402
+from figures import keep  # noqa: E402
 from namespaces import shape_line  # noqa: E402
 from plain_ring import ring_share  # noqa: E402
 
@@ -155,8 +156,7 @@ def main():
               "off_median": statistics.median(off),
               "off_worst": max(off), "rows": rows}
     print(f"off by {result['off_median']:.3f} in the median, {result['off_worst']:.3f} at worst")
-    if options.json:
-        Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+    keep(result, options.json)
     return 0
 
 

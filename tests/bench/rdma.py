@@ -24,6 +24,8 @@ import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 
+from figures import keep
+
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE.parent / "programs"
 SIZES = [65536, 262144, 1048576, 4194304, 16777216]
@@ -216,10 +218,8 @@ def compared(how, library, rdma):
 
 def say(document, file):
     """Prints the figures, and keeps them where a file is named."""
-    text = json.dumps(document, indent=1)
-    print(text)
-    if file:
-        file.write_text(text + "\n")
+    print(json.dumps(document, indent=1))
+    keep(document, file)
 
 
 def main():

@@ -7,13 +7,14 @@ of rank 0's processor. On a busy machine -n 1 and the processor's time tell what
 """
 import argparse
 import datetime
-import json
 import os
 import platform
 import statistics
 import subprocess
 import tempfile
 from pathlib import Path
+
+from figures import keep
 
 HERE = Path(__file__).resolve().parent
 
@@ -48,8 +49,7 @@ def main():
         row["ratio"] = {key: row["traced"][key] / row["plain"][key] for key in ("quickest", "median")}
         out[what] = row
         print(f"{what}: {row}")
-    if options.json:
-        options.json.write_text(json.dumps(out, indent=1) + "\n")
+    keep(out, options.json)
 
 
 if __name__ == "__main__":

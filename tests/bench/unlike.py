@@ -10,7 +10,6 @@ slowest pair's for all pairs (one), as it was before pairs had numbers of their 
 parameter `links`, since what is measured on a busy machine says little. Linux and root.
 """
 
-import json
 import os
 import statistics
 import subprocess
@@ -22,6 +21,7 @@ sys.path.insert(0, str(HERE.parent))
 import host_world  # noqa: E402
 
 import hosts  # noqa: E402
+from figures import keep  # noqa: E402
 from namespaces import limit_packets, shape_line  # noqa: E402
 
 HOSTS = "h1,h2,h3,h4"
@@ -108,7 +108,7 @@ def main():
     if options.json:
         result = {"command": f"unlike.py BUILD -r {options.rounds} --rate {options.rate}",
                   "cores": os.cpu_count(), "load": os.getloadavg()[0], "networks": found}
-        Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+        keep(result, options.json)
     return 0
 
 

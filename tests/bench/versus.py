@@ -30,6 +30,7 @@ import netns  # noqa: E402
 import peers  # noqa: E402
 import torch_versus  # noqa: E402
 from compare import Cell, Goal  # noqa: E402
+from figures import keep  # noqa: E402
 
 
 @dataclass
@@ -536,7 +537,7 @@ def finish(args, run, groups, libraries, losses):
           else f"\n{libraries[0].name} is nowhere behind in every repetition.")
     document = to_json(args, run, groups, libraries)
     if args.json:
-        Path(args.json).write_text(json.dumps(document, indent=1) + "\n")
+        keep(document, args.json)
         print(f"versus: {args.json}")
     if args.plot:
         try:
