@@ -32,7 +32,8 @@ enum class ControlType : uint8_t {
     explanation,  // number u32, text
     queues,  // somebody who is no rank asks: process i32 (of a rank, or mpirun's), answered by JSON;
              // mpirun asks a rank: number u32, answered by number u32, JSON
-    lines    // what the rank has seen of the lines to other hosts (link_learning.h; no answer)
+    lines,   // what the rank has seen of the lines to other hosts (link_learning.h; no answer)
+    missing  // who is not in the fence that the rank waits in? Answered by number u32, ranks i32
 };
 
 constexpr size_t kControlFrameMax = 64u << 20;

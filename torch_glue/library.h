@@ -70,6 +70,7 @@ namespace pomona::glue {
     F(Comm_get_failed)                                                                             \
     F(Comm_ishrink)                                                                                \
     F(Comm_revoke)                                                                                 \
+    F(Init_timeout)                                                                                \
     F(Request_on_completion)                                                                       \
     F(Type_bfloat16)                                                                               \
     F(Type_float16)                                                                                \

@@ -137,11 +137,11 @@ PYBIND11_MODULE(_glue, m) {
     m.def("register_view_kernels", &register_view_kernels);
     m.def(
         "start_mpi",
-        [] {
-            const std::string failure = start_mpi();
+        [](double timeout_seconds) {
+            const std::string failure = start_mpi(timeout_seconds);
             TORCH_CHECK_WITH(DistBackendError, failure.empty(), failure);
         },
-        release());
+        py::arg("timeout"), release());
     m.def("start_mpi_by_store", &start_mpi_by_store, py::arg("store"), py::arg("rank"),
           py::arg("size"), release());
     m.def("mpi_running", &mpi_running);

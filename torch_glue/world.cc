@@ -203,7 +203,7 @@ std::string wire_up_by(const MPIX_Wireup& wireup) {
     return error == MPI_SUCCESS ? "" : "MPIX_Wireup_set failed: " + error_text(error);
 }
 
-std::string start_mpi() {
+std::string start_mpi(double timeout_seconds) {
     State& s = state();
     if (in_forked_child()) return messages::forked;
     std::lock_guard lock(s.mutex);
@@ -215,6 +215,7 @@ std::string start_mpi() {
     if (initialized) {
         mpi().Query_thread(&provided);
     } else {
+        if (mpi().X_Init_timeout) mpi().X_Init_timeout(std::max(timeout_seconds, 0.0));
         int error = mpi().Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
         if (error != MPI_SUCCESS) return "MPI_Init_thread failed: " + error_text(error);
         s.started_here = true;

@@ -15,8 +15,9 @@
 
 namespace pomona::glue {
 
-// Starts MPI with MPI_THREAD_MULTIPLE unless it runs already. Empty string, or what went wrong.
-std::string start_mpi();
+// Starts MPI with MPI_THREAD_MULTIPLE unless it runs already, and waits for the other processes for
+// so long at most (0: no limit); it may then be called again. Empty string, or what went wrong.
+std::string start_mpi(double timeout_seconds = 0);
 // How start_mpi() finds the other processes where no launcher of MPI has started them. The same.
 std::string wire_up_by(const MPIX_Wireup& wireup);
 bool mpi_running();  // between MPI_Init and MPI_Finalize, in the process that called them

@@ -62,7 +62,8 @@ Status acquire_library(int thread_level) {
     Status started = here.start(thread_level, std::move(*given));
     if (started.ok()) return started;
     std::lock_guard guard(here.object_mutex);
-    here.users = kStartFailed;
+    if (here.waits_for_ranks()) --here.users;  // the program may go on waiting
+    else here.users = kStartFailed;
     return started;
 }
 
@@ -106,7 +107,8 @@ int init(const char* function, int required, int* provided) {
         return fail(function, nullptr, MPI_ERR_ARG,
                     format("required is {}, which is no thread level", required));
     Status started = acquire_library(required);
-    // Who brings a table handles that nobody comes to it: no error handler can be set yet.
+    // Who brings a table, or sets a limit, handles that others do not come: no error handler can be
+    // set yet.
     if (!started.ok() && process().users == 0)
         return fail_new(function, MPI_ERRORS_RETURN, error_class_of(started.error().code),
                         started.error().text());

@@ -1,4 +1,5 @@
-// mpi/abi/wireup.cc: how processes meet that no launcher of MPI has started (mpix.h).
+// mpi/abi/wireup.cc: how processes meet that no launcher of MPI has started, and for how long
+// MPI_Init waits for others (mpix.h).
 #include "mpi/abi/define.h"
 #include "mpi/abi/guard.h"
 #include "mpi/abi/init_internal.h"
@@ -60,5 +61,13 @@ POMONA_MPIX(int, Wireup_set, (const MPIX_Wireup* wireup)) {
             "MPI has been started");
     std::lock_guard lock(given_mutex);
     given = *wireup;
+    return MPI_SUCCESS;
+}
+
+POMONA_MPIX(int, Init_timeout, (double seconds)) {
+    REQUIRE(seconds >= 0, nullptr, MPI_ERR_ARG, "seconds is negative or not a number");
+    REQUIRE(process().state.load() == Process::State::before, nullptr, MPI_ERR_OTHER,
+            "MPI has been started");
+    process().start_timeout_s = seconds;
     return MPI_SUCCESS;
 }

@@ -47,6 +47,13 @@ typedef struct MPIX_Wireup {
  * structure is copied; what `context` points to must live until MPI_Init has returned. */
 int MPIX_Wireup_set(const MPIX_Wireup* wireup);
 
+/* Before MPI_Init, of this process alone: for how many seconds MPI_Init waits for processes of the job
+ * that have not called it; 0, as at first: without a limit. Then it returns an error that names them,
+ * whatever the handler, and may be called again, to go on waiting: who calls it later meets this
+ * process all the same. On one machine MPI_Init waits for nobody; with a table its own timeout_s counts,
+ * and under launchers other than Pomona's mpirun there is no limit. */
+int MPIX_Init_timeout(double seconds);
+
 /* ---- Going on after processes have failed: the functions of the ULFM proposal to the MPI Forum
  * (User Level Failure Mitigation). docs/failures.md tells what they guarantee here. A failed
  * process is one that ended without MPI_Finalize, or that no connection reaches any more. */

@@ -8,6 +8,7 @@
 #include "btl/base/kept_file.h"
 #include "btl/base/log.h"
 #include "btl/base/messages.h"
+#include "btl/base/waiting.h"
 #include "btl/link/link.h"
 #include "btl/rdma/rdma.h"
 #include "btl/rdma/termination.h"
@@ -49,6 +50,8 @@
 #include <iostream>
 #include <memory>
 #include <thread>
+#include <utility>
+
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -121,7 +124,8 @@ Process::~Process() {
         builtins[bits_of(own)]->release();
 }
 
-Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
+// What needs no other rank.
+Status Process::begin(std::unique_ptr<Wireup> given) {
     if (state.load(std::memory_order_acquire) == State::finished) {
         // A process that is alone, after MPI_Finalize (mpi/abi/init.cc).
         agreements.reset();
@@ -136,17 +140,23 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
         TRY(simulated->enter(job().rank));
         wireup = make_simulated_wireup(std::move(wireup), *simulated);
         transports.push_back(simulated->make_transport());
-        // Ranks run one at a time: a thread that waits for its turn would keep the others out.
-        wanted_level = std::min(wanted_level, MPI_THREAD_SERIALIZED);
     }
+    set_log_identity(format("{}@{}", job().rank, job().host));
+    if (job().origin == Origin::mpirun && !simulated) show_counters();
+    engine.set_crowded(job().oversubscribed);
+    given_transports_ = !transports.empty();
+    return make_transports();
+}
+
+Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
+    if (!waits_for_ranks()) TRY(begin(std::move(given)));
+    if (waits_for_ranks()) TRY(meet_ranks());
+    if (!given_transports_) TRY(learn_ranks());
     const Job& here = job();
-    set_log_identity(format("{}@{}", here.rank, here.host));
+    // Ranks run one at a time: a thread that waits for its turn would keep the others out.
+    if (simulated) wanted_level = std::min(wanted_level, MPI_THREAD_SERIALIZED);
     thread_level = wanted_level;
     main_thread = std::this_thread::get_id();
-    if (here.origin == Origin::mpirun && !simulated) show_counters();
-    engine.set_crowded(here.oversubscribed);
-    bool given_transports = !transports.empty();
-    TRY(make_transports());
     std::vector<Transport*> borrowed;
     for (auto& transport : transports) borrowed.push_back(transport.get());
     engine.attach(here.size, borrowed, sleeper.get(), [this](int peer) { return connect(peer); });
@@ -154,16 +164,16 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     engine.listen(agreements.get());
     for (Transport* each : borrowed)
         if (BoardSpace* space = each->boards()) engine.boards.attach(space);
-    start_watching(given_transports);
+    start_watching(given_transports_);
     if (wanted_level == MPI_THREAD_MULTIPLE) engine.set_threaded();
     if (here.size > 1) {
         wait_reports = std::make_unique<WaitReports>(params, engine, *wireup);
         wait_reports->set_shared(wanted_level == MPI_THREAD_MULTIPLE);
         wait_reports->set_checker(checker.get());
-        if (!given_transports) wait_reports->set_reach([this](int peer) { (void)connect(peer); });
+        if (!given_transports_) wait_reports->set_reach([this](int peer) { (void)connect(peer); });
         engine.set_watch(wait_reports.get());
     }
-    engine.set_helping(has_helping_thread(given_transports));
+    engine.set_helping(has_helping_thread(given_transports_));
     make_world();
     if (linked_) connect_to_all(*this);
     if (params.progress == "thread") {
@@ -212,9 +222,9 @@ void Process::start_watching(bool simulated) {
 Status Process::make_transports() {
     const Job& here = job();
     bool alone = here.world_size() == 1 && here.parent < 0;
-    bool given = !transports.empty();
-    sleeper = TRY(Sleeper::make(alone || given ? "" : doorbell_path(here.directory, here.rank)));
-    if (given) {
+    sleeper = TRY(
+        Sleeper::make(alone || given_transports_ ? "" : doorbell_path(here.directory, here.rank)));
+    if (given_transports_) {
         policy = std::make_unique<coll::Policy>(make_policy(params, true));
         return {};
     }
@@ -234,10 +244,26 @@ Status Process::make_transports() {
         if (!on_one_node(here)) TRY(publish_machine_links(*wireup, link_history_));
         // Under our mpirun they were told already.
         if (here.origin != Origin::mpirun) TRY(formats.begin(*wireup, params));
-        TRY(wireup->fence());
-        linked_ = true;
-        if (!shared->loopback_only()) relays_ = probably_relays(*wireup, shared->places());
+        tcp_ = shared;
     }
+    return {};
+}
+
+Status Process::meet_ranks() {
+    std::vector<int> missing;
+    Status met = wireup->fence_within(start_timeout_s, missing);
+    if (!met.ok() && met.error().code == Code::timed_out) {
+        late_ = format(messages::ranks_late, start_timeout_s, ranks_text(missing));
+        return Error{Code::timed_out, late_.c_str()};
+    }
+    if (met.ok()) linked_ = true;
+    auto shared = std::exchange(tcp_, nullptr);
+    if (linked_ && !shared->loopback_only()) relays_ = probably_relays(*wireup, shared->places());
+    return met;
+}
+
+Status Process::learn_ranks() {
+    const Job& here = job();
     if (here.origin != Origin::singleton) {
         auto watch = std::make_unique<LauncherWatch>(*wireup, engine, clock);
         launcher = watch.get();

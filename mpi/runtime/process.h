@@ -54,6 +54,12 @@ public:
     // Brings transports, engine and the world up. `thread_level` is the MPI constant wanted; the
     // provided level is in this->thread_level afterwards. Ranks as threads pass their own wire-up.
     Status start(int thread_level, std::unique_ptr<Wireup> wireup = nullptr);
+    // How long start() waits for ranks of its world that have not come, in seconds; 0: no limit.
+    // Then it fails, waits_for_ranks() is true, and start() may be called again and goes on
+    // waiting. What this rank has brought up stays meanwhile, so that nobody waits for it but who
+    // sends to it. Only where ranks of several machines meet, and under our mpirun.
+    double start_timeout_s = 0;
+    bool waits_for_ranks() const { return tcp_ != nullptr; }
     // Completes what is in flight, says good-bye to the job, takes everything down.
     Status finish();
     // What finish() tells of a communicator whose members have called unlike collectives; null: it
@@ -138,7 +144,10 @@ private:
     void show_counters();
     bool has_helping_thread(bool given_transports) const;
     void start_watching(bool simulated);
+    Status begin(std::unique_ptr<Wireup> given);
     Status make_transports();
+    Status meet_ranks();
+    Status learn_ranks();
     Result<std::shared_ptr<tcp::Shared>> make_tcp();
     void add_rdma(std::vector<std::unique_ptr<Transport>>& paths, const tcp::Shared& shared,
                   LinkOptions& link);
@@ -151,10 +160,13 @@ private:
     bool end_in_barrier(const Communicator& end);
     void choose_initial_errhandler();
 
-    bool linked_ = false;       // this world's ranks have links, from the start
-    std::string link_history_;  // a file (mpi/runtime/machine_links.h)
-    bool owns_cable_ = false;   // other ranks use its RDMA queue pairs
-    bool relays_ = false;       // others probably reach each other through this process
+    bool given_transports_ = false;
+    std::shared_ptr<tcp::Shared> tcp_;  // while start() waits for the world's other ranks
+    std::string late_;                  // which have not come: what start() has failed with
+    bool linked_ = false;               // this world's ranks have links, from the start
+    std::string link_history_;          // a file (mpi/runtime/machine_links.h)
+    bool owns_cable_ = false;           // other ranks use its RDMA queue pairs
+    bool relays_ = false;               // others probably reach each other through this process
     Ref<Communicator> world_;
     Ref<Communicator> self_;
     coll::Gates* device_gates_ = nullptr;                  // of one of the transports

@@ -149,6 +149,7 @@ void ControlServer::handle(Connection& connection, const ControlFrame& frame) {
         return send(connection, control_frame(ControlType::answer, answer));
     }
     case ControlType::fence: return fence(connection);
+    case ControlType::missing: return tell_missing(connection);
     case ControlType::lookup: return lookup(connection, reader);
     case ControlType::finalized:
         rank.phase = Phase::finalized;
@@ -234,10 +235,24 @@ void ControlServer::fence(Connection& connection) {
     if (world.arrived > 0 && on_fence) on_fence();
 }
 
-void ControlServer::end_fence_if_full(World& world) {
-    if (world.arrived == 0) return;
+std::vector<int> ControlServer::missing_in_fence(const World& world) const {
+    std::vector<int> out;
     for (int rank = world.first; rank < world.first + world.count; ++rank)
-        if (!waits_in_fence(rank) && !retired(rank)) return;
+        if (!waits_in_fence(rank) && !retired(rank)) out.push_back(rank);
+    return out;
+}
+
+void ControlServer::tell_missing(Connection& connection) {
+    std::vector<int> ranks;
+    if (waits_in_fence(connection.rank)) ranks = missing_in_fence(world_of(connection.rank));
+    Writer writer;
+    writer.put(static_cast<uint32_t>(ranks.size()));
+    for (int rank : ranks) writer.put(static_cast<int32_t>(rank));
+    send(connection, control_frame(ControlType::missing, writer));
+}
+
+void ControlServer::end_fence_if_full(World& world) {
+    if (world.arrived == 0 || !missing_in_fence(world).empty()) return;
     world.arrived = 0;
     ++world.fences_done;
     std::vector<std::byte> done = control_frame(ControlType::fence_done);

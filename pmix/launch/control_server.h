@@ -130,6 +130,8 @@ private:
     void take_queues(int rank, Reader& reader);
     void answer_queues(QueuesQuestion& question);
     void waiting(Connection& connection, Reader& reader);
+    std::vector<int> missing_in_fence(const World& world) const;
+    void tell_missing(Connection& connection);
     void end_fence_if_full(World& world);
     void send(Connection& connection, const std::vector<std::byte>& frame);
     void refuse(Connection& connection, const std::string& why);

@@ -12,7 +12,9 @@
 #include "pmix/services.h"
 #include "pmix/wireup/origin.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -26,6 +28,18 @@
 namespace pomona {
 
 namespace {
+
+constexpr const char* kUnparsed = "The answer of mpirun does not parse";
+
+using Time = std::chrono::steady_clock::time_point;
+constexpr Time kNever = Time::max();
+
+Time time_in(double seconds) {
+    constexpr double kLongest = 1e9;  // longer ones overflow the clock
+    auto wait = std::chrono::duration<double>(std::min(seconds, kLongest));
+    return std::chrono::steady_clock::now() +
+           std::chrono::duration_cast<std::chrono::steady_clock::duration>(wait);
+}
 
 Error launcher_gone() { return {Code::peer_gone, "The connection to mpirun is lost", -1, 0}; }
 
@@ -55,10 +69,28 @@ public:
     }
 
     Status fence() override {
+        std::vector<int> nobody;
+        return fence_within(0, nobody);
+    }
+
+    Status fence_within(double seconds, std::vector<int>& missing) override {
         std::lock_guard lock(question_);
-        queue(ControlType::fence, {});
-        TRY(ask(ControlType::fence_done));
-        return {};
+        if (!std::exchange(in_fence_, true)) queue(ControlType::fence, {});
+        for (Time end = seconds > 0 ? time_in(seconds) : kNever;;) {
+            auto done = ask(ControlType::fence_done, end);
+            if (done.ok()) in_fence_ = false;
+            if (done.ok() || done.error().code != Code::timed_out)
+                return done.ok() ? Status{} : done.error();
+            queue(ControlType::missing, {});
+            ControlFrame answer = TRY(ask(ControlType::missing));
+            Reader reader(answer.payload);
+            missing.resize(std::min(reader.get<uint32_t>(), static_cast<uint32_t>(job_.size)));
+            for (int& rank : missing) rank = reader.get<int32_t>();
+            if (reader.failed()) return Error{Code::malformed, kUnparsed};
+            // Else all have come meanwhile, and the word of it came just before.
+            if (!missing.empty()) return done.error();
+            end = kNever;
+        }
     }
 
     Result<std::vector<std::byte>> lookup(int rank, std::string_view key) override {
@@ -71,7 +103,7 @@ public:
         Reader reader(answer.payload);
         bool found = reader.get<uint8_t>() != 0;
         ConstBytes value = reader.get_sized(kControlFrameMax);
-        if (reader.failed()) return Error{Code::malformed, "The answer of mpirun does not parse"};
+        if (reader.failed()) return Error{Code::malformed, kUnparsed};
         if (!found) return Error{Code::not_found, "Nothing was published under this key", rank, 0};
         return std::vector<std::byte>(value.begin(), value.end());
     }
@@ -83,8 +115,7 @@ public:
         writer.put_bytes(question);
         queue(ControlType::request, writer);
         ControlFrame answer = TRY(ask(ControlType::answer));
-        if (answer.payload.empty())
-            return Error{Code::malformed, "The answer of mpirun does not parse"};
+        if (answer.payload.empty()) return Error{Code::malformed, kUnparsed};
         auto code = static_cast<Code>(answer.payload[0]);
         if (code != Code::ok) return Error{code, refusal_of(service)};
         answer.payload.erase(answer.payload.begin());
@@ -189,8 +220,8 @@ private:
         return {};
     }
 
-    // Sends what is queued and waits for an answer of this type.
-    Result<ControlFrame> ask(ControlType answer) {
+    // Sends what is queued and waits for an answer of this type, until `end` at most.
+    Result<ControlFrame> ask(ControlType answer, Time end = kNever) {
         if (lost_) return launcher_gone();
         Status sent = flush();
         if (!sent.ok() && !refused_) (void)receive();  // a refusal explains the closed connection
@@ -200,9 +231,26 @@ private:
                 handle_event(*frame);
             }
             if (refused_) return Error{Code::refused, "mpirun refused this process"};
+            if (answer == ControlType::fence_done && std::exchange(fence_over_, false))
+                return ControlFrame{answer, {}};
             if (!sent.ok()) return sent.error();
+            if (!readable_until(end))
+                return Error{Code::timed_out, "mpirun has not answered in time"};
             if (!receive()) return launcher_gone();
         }
+    }
+
+    // False: nothing has come.
+    bool readable_until(Time end) const {
+        while (end != kNever) {
+            auto left = std::chrono::ceil<std::chrono::milliseconds>(
+                end - std::chrono::steady_clock::now());
+            pollfd entry{descriptor_, POLLIN, 0};
+            int milliseconds = static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1'000'000));
+            if (poll(&entry, 1, milliseconds) == 1) return true;
+            if (left.count() <= 0) return false;
+        }
+        return true;
     }
 
     // Blocks for some bytes; false when the launcher is gone.
@@ -233,6 +281,8 @@ private:
         } else if (frame.type == ControlType::queues) {
             auto number = reader.get<uint32_t>();
             if (!reader.failed()) asked_for_queues_ = number;
+        } else if (frame.type == ControlType::fence_done) {
+            fence_over_ = true;
         } else if (frame.type == ControlType::refused) {
             LOG(error, pmix, "mpirun refused rank {}: {}", job_.rank,
                 reader.get_text(kControlTextMax));
@@ -250,6 +300,8 @@ private:
     std::vector<int> untold_;  // who has ended while nobody asked, mostly before this rank came
     std::map<uint32_t, std::string> explanations_;  // not yet taken; by the number of the wait
     std::atomic<uint32_t> asked_for_queues_ = 0;    // read by whoever polls; any order will do
+    bool in_fence_ = false,
+         fence_over_ = false;  // it has asked; the answer came to another question
     bool refused_ = false;
     std::atomic<bool> lost_ = false;  // only the holder of question_ changes it; any order will do
 };

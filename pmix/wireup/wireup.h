@@ -79,6 +79,10 @@ public:
     virtual Status publish(std::string_view key, ConstBytes value) = 0;
     // Collective: returns when every rank of the job has entered; publications are visible then.
     virtual Status fence() = 0;
+    // The same, for so many seconds at most (0: no limit). Code::timed_out: some have not come, the
+    // ranks `missing`. This one has: the next call goes on waiting in the same fence. With our
+    // mpirun; others know no limit.
+    virtual Status fence_within(double seconds, std::vector<int>& missing);
     // What `rank` published under `key`; not_found when it did not.
     virtual Result<std::vector<std::byte>> lookup(int rank, std::string_view key) = 0;
     // What our mpirun does for ranks that run already; others do not.

@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -266,6 +267,17 @@ class Programs(Case):
         self.assertRegex(done.stdout, r"^connected\ntcp\tup\tfirst\twired\t\d+\t\d+\ttcp .*eth0.*\t-\n")
         done = self.run_job("-n", 2, "--host", "h1", program)
         self.assertEqual((done.returncode, done.stdout), (0, "shared memory\n"), done.stderr)
+
+    def test_a_rank_comes_when_others_have_given_up(self):
+        program = os.path.join(self.world.place, "late")
+        subprocess.run([MPICC, "-Wall", "-Werror", os.path.join(HERE, "late.c"), "-o", program], check=True)
+        for late in (0, 2):
+            with self.subTest(late=late), tempfile.TemporaryDirectory(dir=self.world.place) as folder:
+                done = self.run_job("-n", 3, "--host", "h1,h2,h3", program, folder, late)
+                self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+                told = re.findall(r"MPI_Init: these have not called MPI_Init within 0.5 s: ranks? ([\d, and]+) \(", done.stdout)
+                self.assertEqual(len(told), 2, done.stdout)
+                self.assertTrue(all(str(late) in ranks for ranks in told), told)
 
     def test_spawned_processes_ports_and_names(self):
         # Asked for on another host than the first; parents and children then talk over the network.

@@ -9,6 +9,7 @@ with MPI of its own, "mpi" is left alone.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import inspect
@@ -230,8 +231,8 @@ def _default_group(values: dict[str, Any]) -> None:
     store = None
     if not extension.mpi_running() and not _by_mpi_launcher():
         store, rank, size = _meet(told, values.get("timeout"))
-        _start_mpi(store, rank, size)
-    _start_mpi()
+        _start_mpi(values.get("timeout"), store, rank, size)
+    _start_mpi(values.get("timeout"))
     world = extension.world_info()
     _check_asked_for(told, world)
     extension.meet_world(_seconds(values.get("timeout")))
@@ -291,10 +292,24 @@ def _meet(told: dict[str, Any], timeout: timedelta | None) -> tuple[Any, int, in
             return None, 0, 1
         more = {} if timeout is None else {"timeout": timeout}
         rendezvous = c10d.rendezvous(method or "env://", told["rank"], told["world_size"], **more)
-        store, rank, size = next(rendezvous)
+        with _no_wait_for_workers():
+            store, rank, size = next(rendezvous)
     if timeout is not None:
         store.set_timeout(timeout)
     return dist.PrefixStore("default_pg", store), rank, size
+
+
+@contextlib.contextmanager
+def _no_wait_for_workers() -> Iterator[None]:
+    """The server of torch's store waits for all ranks, and names none that does not come: MPI does,
+    which then meets by it."""
+    module: Any = importlib.import_module("torch.distributed.rendezvous")
+    original = module.TCPStore
+    module.TCPStore = functools.partial(original, wait_for_workers=False)
+    try:
+        yield
+    finally:
+        module.TCPStore = original
 
 
 def _check_asked_for(told: dict[str, Any], world: dict[str, Any]) -> None:
@@ -424,8 +439,9 @@ def _set_default_backend(c10d: Any, group: Any, backends: list[str]) -> None:
         group._set_default_backend(kind)
 
 
-def _start_mpi(store: Any = None, rank: int = 0, size: int = 1) -> None:
-    """MPI_Init. Processes that no launcher of MPI has started meet in `store`."""
+def _start_mpi(timeout: timedelta | None, store: Any = None, rank: int = 0, size: int = 1) -> None:
+    """MPI_Init. Processes that no launcher of MPI has started meet in `store`, which has the
+    timeout."""
     extension = glue()
     running = extension.mpi_running()
     if not running or not _state["settled"]:
@@ -437,7 +453,7 @@ def _start_mpi(store: Any = None, rank: int = 0, size: int = 1) -> None:
 
         extension.start_mpi_by_store(dist.PrefixStore("pomona", store), rank, size)
         return
-    extension.start_mpi()
+    extension.start_mpi(max(_seconds(timeout), 0.001))  # 0 is no limit there
     wanted = int(os.environ.get("WORLD_SIZE", "1"))
     if extension.world_info()["size"] == 1 and wanted > 1:
         _wrong_size(f"WORLD_SIZE is {wanted}", wanted, 1)
@@ -453,7 +469,7 @@ def _settle(extension: Any) -> None:
     _state["settled"] = True
 
 
-def _start_mpi_for(rank: int, size: int, ranks: list[int], store: Any) -> None:
+def _start_mpi_for(rank: int, size: int, ranks: list[int], timeout: timedelta | None, store: Any) -> None:
     """For a group: the default one, whose ranks are not listed, or one made beside another
     backend's."""
     if ranks and not glue().mpi_running():
@@ -466,7 +482,7 @@ def _start_mpi_for(rank: int, size: int, ranks: list[int], store: Any) -> None:
                 "group of all ranks with this backend before those of some ranks"
             )
         rank, size, store = dist.get_rank(), dist.get_world_size(), c10d._get_default_store()
-    _start_mpi(store, rank, size)
+    _start_mpi(timeout, store, rank, size)
 
 
 def _create_registered(backend_name: str, options: Any, _pg_options: Any = None) -> Any:
@@ -489,7 +505,7 @@ def _create(
     timeout: timedelta | None,
     store: Any,
 ) -> Any:
-    _start_mpi_for(rank, size, ranks, store)
+    _start_mpi_for(rank, size, ranks, timeout, store)
     return glue().create(backend_name, group_name, rank, size, ranks, _seconds(timeout))
 
 
