@@ -71,6 +71,7 @@ namespace pomona::glue {
     F(Comm_ishrink)                                                                                \
     F(Comm_revoke)                                                                                 \
     F(Init_timeout)                                                                                \
+    F(Link_paths)                                                                                  \
     F(Request_on_completion)                                                                       \
     F(Type_bfloat16)                                                                               \
     F(Type_float16)                                                                                \

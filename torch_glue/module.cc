@@ -161,6 +161,7 @@ PYBIND11_MODULE(_glue, m) {
             return std::make_pair(local.rank, local.size);
         },
         release());
+    m.def("paths_to", &paths_to, py::arg("rank"), release());
     m.def("broadcast_text", &broadcast_text, release());
     m.def("set_host_visible",
           [](const std::string& type) { set_host_visible(c10::Device(type).type()); });

@@ -283,6 +283,16 @@ LocalInfo local_info() {
     return info;
 }
 
+std::string paths_to(int rank) {
+    if (!mpi().X_Link_paths) return {};
+    int length = 0;
+    if (mpi().X_Link_paths(MPI_COMM_WORLD, rank, nullptr, &length) != MPI_SUCCESS) return {};
+    std::vector<char> text(static_cast<size_t>(length) + 256, '\0');  // it may have got longer
+    length = static_cast<int>(text.size());
+    if (mpi().X_Link_paths(MPI_COMM_WORLD, rank, text.data(), &length) != MPI_SUCCESS) return {};
+    return text.data();
+}
+
 std::string error_text(int code) {
     std::vector<char> text(MPI_MAX_ERROR_STRING + 1, '\0');
     int length = 0;

@@ -33,6 +33,9 @@ struct WorldInfo {
 WorldInfo world_info();
 bool has_mpix();  // callbacks and 16-bit floats come from the library itself
 
+// How messages reach a rank of the world: MPIX_Link_paths' lines. Empty with another library.
+std::string paths_to(int rank);
+
 // Place among the ranks of this machine. Collective over the world.
 struct LocalInfo {
     int rank = 0;

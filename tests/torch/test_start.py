@@ -235,7 +235,6 @@ def test_again_by_torchrun(backend):
 @pytest.mark.parametrize("backend, how", [("mpi", "untold"), ("pomona", "untold")])
 def test_again_by_mpirun(backend, how):
     """Also where the launcher tells torch nothing: MPI gives rank and store each time."""
-    on_one_machine("torch's store is looked for by the host's name then, which the others do not know")
     outcome = launch(2, PROGRAM, backend, how)
     assert outcome.code == 0 and outcome.text.count("all passed") == 2, str(outcome)
 

@@ -14,6 +14,7 @@ import functools
 import importlib
 import inspect
 import os
+import re
 import socket
 import sys
 import threading
@@ -408,25 +409,41 @@ def _make_store(world: dict[str, Any], timeout: timedelta | None) -> Any:
     store = None
     if world["rank"] == 0:
         try:
-            one_host = world["local_size"] == world["size"]
-            host = os.environ.get("MASTER_ADDR") or (
-                "127.0.0.1" if one_host else socket.gethostname()
-            )
+            # Who serves it is at home by this address, whatever the others know the host by.
             store = dist.TCPStore(
-                host, 0, world["size"], is_master=True, wait_for_workers=False, timeout=timeout
+                "127.0.0.1", 0, world["size"], is_master=True, wait_for_workers=False, timeout=timeout
             )
         except Exception as error:
             glue().broadcast_text(f"error: {error}")  # the others wait for it
             raise
+    given = os.environ.get("MASTER_ADDR")
+    one_host = world["local_size"] == world["size"]
+    host = given or ("127.0.0.1" if one_host else socket.gethostname())
     address = glue().broadcast_text(f"{host} {store.port}" if store else "")
     if address.startswith("error: "):
         raise RuntimeError(f"rank 0 could not open a store: {address[7:]}")
     if store is None:
         host, port = address.split()
+        if not given:
+            host = _address_in(glue().paths_to(0)) or host
         store = dist.TCPStore(
             host, int(port), world["size"], is_master=False, wait_for_workers=False, timeout=timeout
         )
     return store
+
+
+def _address_in(paths: str) -> str:
+    """By which messages reach a rank, of what MPIX_Link_paths tells, or "": the name of its host is
+    known to others in some networks only."""
+    lines = [line.split("\t") for line in paths.splitlines()]
+    if lines and lines[0][0] == "shared memory":
+        return "127.0.0.1"
+    lines.sort(key=lambda words: "first" not in words)  # what messages take comes first
+    for words in lines:
+        found = re.match(r"tcp \d+ .*?(\S+) to (\S+)", words[6]) if words[1:2] == ["up"] else None
+        if found and not found[2].startswith("fe80:"):  # which means nothing without its interface
+            return found[2]
+    return ""
 
 
 def _set_default_backend(c10d: Any, group: Any, backends: list[str]) -> None:
