@@ -37,8 +37,7 @@ std::vector<ProbeWay> ways_to(const HostFacts& there, const HostFacts& here) {
         if (!ip || ip->loopback() || (ip->six && ip->link_local())) return;
         bool known = std::any_of(out.begin(), out.end(),
                                  [&](const ProbeWay& each) { return each.ip == *ip; });
-        if (!known && out.size() < kProbeWaysMost)
-            out.push_back({*ip, port, !has(there.unsteady, ip->text()), {}});
+        if (!known && out.size() < kProbeWaysMost) out.push_back({*ip, port, {}});
     };
     add(there.own_address);
     for (const std::string& each : there.addresses) {
@@ -55,8 +54,7 @@ std::vector<ProbeWay> ways_to(const HostFacts& there, const HostFacts& here) {
             auto ip = tcp::Ip::parse(each.substr(0, each.find(' ')));
             auto own_ip = tcp::Ip::parse(own.substr(0, own.find(' ')));
             if (!ip || !own_ip || ip->six != own_ip->six || out.size() >= kProbeWaysMost) continue;
-            out.push_back(
-                {*ip, port, true, tcp::End{*own_ip, own.substr(own.find(' ') + 1), true}});
+            out.push_back({*ip, port, tcp::End{*own_ip, own.substr(own.find(' ') + 1), true}});
         }
     return out;
 }
@@ -73,8 +71,12 @@ HostProbe::HostProbe(event_base* base, std::vector<ProbeWay> ways,
 }
 
 bool HostProbe::tells() const {
-    return std::any_of(lines_.begin(), lines_.end(), [&](const Line& line) {
-        return line.answers && line.way.steady && !has(unsteady_here_, line.from);
+    return std::any_of(lines_.begin(), lines_.end(), [](const Line& line) { return line.answers; });
+}
+
+bool HostProbe::only_unsteady() const {
+    return std::all_of(lines_.begin(), lines_.end(), [&](const Line& line) {
+        return !line.answers || has(unsteady_here_, line.from);
     });
 }
 
@@ -139,8 +141,10 @@ void HostProbe::try_line(Line& line, double now) {
     line.tries.push_back({std::move(*made), port});
 }
 
-// Does an interface here, of those by which it answered, still have somebody at its cable's end?
-bool HostProbe::carried() const {
+// Does an interface here, of those by which it answered, still have somebody at its cable's end? A
+// lost carrier is a pulled cable, but of Wi-Fi and tunnels.
+bool HostProbe::silence_counts() const {
+    if (only_unsteady()) return true;
     std::vector<tcp::Interface> all = tcp::list_interfaces();
     return std::any_of(lines_.begin(), lines_.end(), [&](const Line& line) {
         return line.answers && std::any_of(all.begin(), all.end(), [&](const tcp::Interface& each) {
@@ -170,7 +174,7 @@ void HostProbe::look() {
     bool late = now - begun_ > (state_ == State::asking ? kUnanswered : kTryFor);
     bool over = state_ == State::asking ? any || late : all || late;
     if (!over) return;
-    bool gone = state_ == State::asking && !any && carried();
+    bool gone = state_ == State::asking && !any && silence_counts();
     for (Line& line : lines_) {
         line.tries.clear();
         if (state_ == State::trying) line.answers = line.answered;

@@ -3,9 +3,10 @@
 // to it whatever its processes do: it takes the connection, or refuses it where nobody listens. By
 // which addresses it does so is tried at the start, when the host is known to be there (a firewall
 // may drop all); if later nothing is heard and none of these answers any more, the host is gone.
-// Wi-Fi and tunnels may be silent for seconds though all is well: where there is nothing else, the
-// probe tells nothing. Nor does it where this machine's own interfaces have lost their carrier, as
-// when the cable between two hosts was pulled: it may be put back.
+// Who asks cannot tell a host that is gone from a network of its own that is out, and need not:
+// neither end reaches the other. But where a cable was pulled here, and nothing else carries, it
+// may be put back, and the probe tells nothing. Wi-Fi and tunnels come back by themselves within
+// those seconds, or mostly not at all: their silence counts.
 #pragma once
 
 #include "btl/tcp/socket.h"
@@ -27,7 +28,6 @@ inline constexpr uint16_t kQuietPort = 9;
 struct ProbeWay {
     tcp::Ip ip;
     uint16_t port = 0;            // of ssh
-    bool steady = true;           // neither Wi-Fi nor a tunnel at its end
     std::optional<tcp::End> own;  // of link-local addresses; none: as the system chooses
     uint16_t quiet_port = kQuietPort;
 };
@@ -39,11 +39,13 @@ std::vector<ProbeWay> ways_to(const HostFacts& there, const HostFacts& here);
 
 class HostProbe {
 public:
-    // Begins to try which ways answer.
+    // Begins to try which ways answer. `unsteady_here`: addresses of Wi-Fi and tunnels.
     HostProbe(event_base* base, std::vector<ProbeWay> ways, std::vector<std::string> unsteady_here);
 
-    // Would silence mean something?
+    // Has any answered? Else silence means nothing.
     bool tells() const;
+    // Do only Wi-Fi and tunnels of this machine lead there? Its own network may be what is out.
+    bool only_unsteady() const;
     // Nothing is heard of the host. Unless stop() comes first or a way answers, `gone` is called
     // when all of them have been silent for kUnanswered.
     void ask(std::function<void()> gone);
@@ -73,7 +75,7 @@ private:
     void look();
     void try_line(Line& line, double now);
     static void answer(Line& line, uint16_t port);
-    bool carried() const;
+    bool silence_counts() const;
 
     event_base* base_;
     std::vector<Line> lines_;

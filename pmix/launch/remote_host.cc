@@ -153,8 +153,11 @@ void RemoteHost::beat() {
         return give_up(format(messages::host_silent, static_cast<int>(silent)));
     if (state_ == State::ready && probe_ && silent > HostProbe::kAskAfter)
         probe_->ask([this] {
-            give_up(format(messages::host_gone, static_cast<int>(steady_now() - heard_),
-                           probe_->places(), static_cast<int>(silence_)));
+            int silent_for = static_cast<int>(steady_now() - heard_);
+            int patience = static_cast<int>(silence_);
+            give_up(probe_->only_unsteady()
+                        ? format(messages::host_gone_by_air, silent_for, probe_->places(), patience)
+                        : format(messages::host_gone, silent_for, probe_->places(), patience));
         });
     if (state_ == State::ready && silent > kQuiet && !told_of_silence_) {
         told_of_silence_ = true;

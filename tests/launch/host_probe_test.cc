@@ -24,7 +24,6 @@ std::vector<std::string> texts_of(const std::vector<ProbeWay>& ways) {
     std::vector<std::string> out;
     for (const ProbeWay& way : ways)
         out.push_back(way.ip.text() + ":" + std::to_string(way.port) +
-                      (way.steady ? "" : " unsteady") +
                       (way.own ? " from " + way.own->ip.text() + " by " + way.own->interface : ""));
     return out;
 }
@@ -34,10 +33,9 @@ TEST(ways_to, the_address_of_ssh_and_those_of_networks_of_both) {
     there.own_address = "192.168.1.9";
     there.own_port = 2222;
     there.addresses = {"10.0.0.9/24", "10.7.0.9/24", "192.168.1.9/24"};
-    there.unsteady = {"192.168.1.9"};
+    there.unsteady = {"192.168.1.9"};  // Wi-Fi counts like cables
     here.addresses = {"10.0.0.1/24", "192.168.1.1/24"};
-    EXPECT_THAT(texts_of(ways_to(there, here)),
-                ElementsAre("192.168.1.9:2222 unsteady", "10.0.0.9:2222"));
+    EXPECT_THAT(texts_of(ways_to(there, here)), ElementsAre("192.168.1.9:2222", "10.0.0.9:2222"));
 }
 
 TEST(ways_to, link_local_ones_by_each_interface_that_has_one) {
@@ -74,7 +72,7 @@ struct Port {
         EXPECT_EQ(bind(listener, name, length), 0);
         EXPECT_EQ(getsockname(listener, name, &length), 0);
         EXPECT_EQ(listen(listener, room ? 64 : 0), 0);
-        way = {tcp::Ip::parse("127.0.0.1").value(), ntohs(address.sin_port), true, {}, 0};
+        way = {tcp::Ip::parse("127.0.0.1").value(), ntohs(address.sin_port), {}, 0};
     }
     ~Port() { close(); }
     void close() {
@@ -122,7 +120,32 @@ TEST(host_probe, silence_where_it_answered) {
     Port port(false);
     Probed probed({port.way}, {});
     ASSERT_TRUE(probed.probe->tells());
+    EXPECT_FALSE(probed.probe->only_unsteady());
     EXPECT_TRUE(probed.asked());
+}
+
+TEST(host_probe, silence_where_it_answered_by_wifi_or_a_tunnel) {
+    Port port(false);
+    Probed probed({port.way}, {"127.0.0.1"});
+    ASSERT_TRUE(probed.probe->tells());
+    EXPECT_TRUE(probed.probe->only_unsteady());
+    EXPECT_TRUE(probed.asked());
+}
+
+TEST(host_probe, a_system_that_answers_by_wifi_is_there) {
+    Port port(true);
+    Probed probed({port.way}, {"127.0.0.1"});
+    EXPECT_TRUE(probed.probe->tells());
+    EXPECT_FALSE(probed.asked());
+}
+
+// Loopback's addresses: one counts as Wi-Fi's, the other as a cable's.
+TEST(host_probe, a_cable_that_answered_beside_wifi) {
+    Port wifi(false), cable(false);
+    cable.way.own = tcp::End{tcp::Ip::parse("127.0.0.2").value(), "lo", true};
+    Probed probed({wifi.way, cable.way}, {"127.0.0.1"});
+    ASSERT_TRUE(probed.probe->tells());
+    EXPECT_FALSE(probed.probe->only_unsteady());
 }
 
 TEST(host_probe, one_way_that_answers_is_enough) {
@@ -171,14 +194,6 @@ TEST(host_probe, an_address_that_never_answered_says_nothing) {
     EXPECT_FALSE(probed.asked());
 }
 #endif
-
-TEST(host_probe, wifi_alone_says_nothing) {
-    Port port(true);
-    ProbeWay way = port.way;
-    way.steady = false;  // at the other end
-    EXPECT_FALSE(Probed({way}, {}).probe->tells());
-    EXPECT_FALSE(Probed({port.way}, {"127.0.0.1"}).probe->tells());  // at this one
-}
 
 }  // namespace
 }  // namespace pomona

@@ -286,10 +286,10 @@ class Ends(Case):
         if self.apart:
             self.skipTest("one such host has no processes of the others to enter them by")
 
-    def inside_h1(self, *words, count=3):
+    def inside_h1(self, *words, count=3, options=()):
         """A job whose mpirun is on h1, in the network of the others."""
         self.needs_hosts_that_see_each_other()
-        process = subprocess.Popen(self.world.inside("h1", *self.words("-n", count, "--host",
+        process = subprocess.Popen(self.world.inside("h1", *self.words(*options, "-n", count, "--host",
                                                                        self.world.names(count), *words)),
                                    stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, env=self.environment(), start_new_session=True)
@@ -320,6 +320,64 @@ class Ends(Case):
         self.assertRegex(err, r"^mpirun: host h2: nothing was heard of it for \d s, and its system does not answer at "
                               r"10\.213\.7\.2, .* either: .*; the job ends with code 1\n$")
         self.nothing_left(pids)
+
+    def by_wifi(self, *hosts):
+        """Their cards count as Wi-Fi, by what their systems say of them, until the test ends."""
+        for host in hosts:
+            words = "mount -t tmpfs none /sys/class/net && mkdir -p /sys/class/net/eth0/wireless"
+            subprocess.run(self.world.inside(host, "sh", "-c", words), check=True)
+            self.addCleanup(subprocess.run, self.world.inside(host, "umount", "/sys/class/net"), check=True)
+
+    WIFI_SILENT = (r"^mpirun: host h\d: nothing was heard of it for \d s, and its system does not answer at .* either, "
+                   r"where this host gets by Wi-Fi or a tunnel: .* or has this host lost its own network\? "
+                   r"\(--silence 32 waits that long\); the job ends with code 1\n$")
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nftables")
+    def test_a_host_that_only_wifi_reaches_vanishes(self):
+        self.by_wifi("h1", "h2", "h3")
+        process, pids = self.inside_h1(*self.LIVE)
+        with self.gone("h2", self.world.shells("h2")):
+            begun = time.monotonic()
+            code, _, err = self.end_of(process)
+            self.assertLess(time.monotonic() - begun, 15)
+        self.assertEqual(code, 1)
+        self.assertRegex(err, self.WIFI_SILENT)
+        self.nothing_left(pids)
+
+    def without_wifi(self, *agents):
+        """Until the block ends: nobody is at the other end of h1's card, and these hosts' agents,
+        whose words go by no network here, stand still."""
+        set_port = ("-n", self.world.space("sw"), "link", "set", "p1")
+        stack = contextlib.ExitStack()
+        stack.callback(self.world.ip, *set_port, "up")
+        self.world.ip(*set_port, "down")
+        for host in agents:
+            shells = self.world.shells(host)
+            for pid in shells:
+                os.kill(pid, signal.SIGSTOP)
+            stack.callback(self.wake, shells)
+        return stack
+
+    def test_the_wifi_of_mpiruns_host_drops_out(self):
+        self.by_wifi("h1", "h2", "h3")
+        process, pids = self.inside_h1(*self.LIVE)
+        with self.without_wifi("h2", "h3"):
+            begun = time.monotonic()
+            code, _, err = self.end_of(process)
+            self.assertLess(time.monotonic() - begun, 15)
+        self.assertEqual(code, 1)
+        self.assertRegex(err, self.WIFI_SILENT)
+        self.nothing_left(pids)
+
+    def test_wifi_that_drops_out_for_a_while(self):
+        # It is waited for where the user says so.
+        self.by_wifi("h1", "h2")
+        process, _ = self.inside_h1("sh", "-c", "echo $$; sleep 11; echo end", count=2, options=("--silence", 30))
+        with self.without_wifi("h2"):
+            time.sleep(7.5)
+        code, out, err = self.end_of(process)
+        self.assertEqual((code, out), (0, "end\n" * 2), err)
+        self.assertRegex(err, r"host h2: it is heard again, after [789] s\n$")
 
     @unittest.skipUnless(shutil.which("nft"), "needs nftables")
     def test_the_host_of_mpirun_vanishes(self):
