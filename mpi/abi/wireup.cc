@@ -44,9 +44,12 @@ Result<std::unique_ptr<Wireup>> given_wireup() {
     const MPIX_Wireup table = *given;
     given.reset();  // what its context points to need not live longer
     return start_by_table(
-        {table.rank, table.size, table.timeout_s,
+        {table.rank,
+         table.size,
+         table.timeout_s,
          [table](const std::string& key, ConstBytes value) { return put(table, key, value); },
-         [table](const std::string& key) { return get(table, key); }});
+         [table](const std::string& key) { return get(table, key); },
+         {}});
 }
 
 }  // namespace pomona

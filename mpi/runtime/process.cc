@@ -135,7 +135,8 @@ Status Process::begin(std::unique_ptr<Wireup> given) {
         boards_in_making = 0;
         launcher = nullptr;
     }
-    wireup = given ? std::move(given) : TRY(Wireup::start());
+    wireup =
+        given ? std::move(given) : TRY(Wireup::start(static_cast<double>(params.meet_timeout_s)));
     if (simulated) {
         TRY(simulated->enter(job().rank));
         wireup = make_simulated_wireup(std::move(wireup), *simulated);
@@ -152,6 +153,7 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     if (!waits_for_ranks()) TRY(begin(std::move(given)));
     if (waits_for_ranks()) TRY(meet_ranks());
     if (!given_transports_) TRY(learn_ranks());
+    wireup->started();
     const Job& here = job();
     // Ranks run one at a time: a thread that waits for its turn would keep the others out.
     if (simulated) wanted_level = std::min(wanted_level, MPI_THREAD_SERIALIZED);

@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/messages.h"
+#include "pmix/wireup/by_hand.h"
 
 #include <algorithm>
 #include <charconv>
@@ -160,9 +161,8 @@ std::string accidental_singleton(const char* const* environment) {
         return messages::pmi_launcher;
     if (variable(environment, "SLURM_STEP_ID") && several("SLURM_STEP_NUM_TASKS"))
         return messages::srun_without_pmix_here;
-    bool by_hand = variable(environment, "RANK") && variable(environment, "MASTER_ADDR") &&
-                   variable(environment, "MASTER_PORT");
-    if ((by_hand || variable(environment, "TORCHELASTIC_RUN_ID")) && several("WORLD_SIZE"))
+    // Its own store stands at MASTER_PORT.
+    if (variable(environment, "TORCHELASTIC_RUN_ID") && several("WORLD_SIZE"))
         return messages::torchrun_too_early;
     return {};
 }
@@ -209,6 +209,7 @@ Started find_origin(const char* const* environment) {
         return out;
     }
     out.refusal = accidental_singleton(environment);
+    if (out.refusal.empty()) out.by_hand = read_by_hand(environment, out.refusal);
     out.job.host = host_name();
     out.job.id = format("singleton-{}-{}", out.job.host, getpid());
     out.job.tag = tag_of(out.job.id);

@@ -1,7 +1,8 @@
 // pmix/wireup/origin.h: who started this process, read from the environment alone.
 // Idea: our mpirun says all a rank needs in POMONA_JOB_* variables; PMIX_NAMESPACE means a PMIx
-// server; neither means a singleton, unless another launcher's traces show that this is one of N
-// processes that would each run alone by mistake: that is refused with what to do.
+// server; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT one of several without a launcher; none of
+// these means a singleton, unless another launcher's traces show that this is one of N processes
+// that would each run alone by mistake: that is refused with what to do.
 #pragma once
 
 #include "pmix/wireup/wireup.h"
@@ -22,10 +23,21 @@ Result<std::vector<int>> parse_node_runs(std::string_view text, size_t count);
 // The letters and digits that stand for a job in names of limited length.
 std::string tag_of(std::string_view id);
 
+// One of several processes that were started one at a time (by_hand.h).
+struct ByHand {
+    int rank = 0;
+    int size = 1;
+    std::string host;  // MASTER_ADDR: a name or an address
+    uint16_t port = 0;
+    std::string secret;
+    double wait_seconds = 600;
+};
+
 struct Started {
     Origin origin = Origin::singleton;
-    Job job;              // filled for mpirun and singleton; PMIx answers the rest
-    std::string refusal;  // why this process must not go on; empty if it may
+    Job job;                        // filled for mpirun and singleton; PMIx answers the rest
+    std::string refusal;            // why this process must not go on; empty if it may
+    std::optional<ByHand> by_hand;  // where it is one of several without a launcher
 };
 Started find_origin(const char* const* environment);
 

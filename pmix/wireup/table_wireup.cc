@@ -62,6 +62,11 @@ public:
         return {};
     }
 
+    void started() override {
+        if (table_.leave) table_.leave();
+        table_ = {};  // with what its functions hold
+    }
+
     const Job& job() const override { return job_; }
 
     Status publish(std::string_view key, ConstBytes value) override {
@@ -83,6 +88,7 @@ public:
             fresh_ = {};
             fresh_count_ = 0;
         }
+        if (!table_.put) return Error{Code::unsupported, "The table of the start is gone"};
         TRY(table_.put(key_of(name, job_.rank), mine.bytes()));
         for (int rank = 0; rank < job_.size; ++rank) {
             if (rank == job_.rank) continue;
@@ -156,7 +162,7 @@ private:
     // What that rank puts there. Tables mostly wait by themselves, as long as we would.
     Result<std::vector<std::byte>> get_of(int rank, const std::string& key) {
         auto found = table_.get(key);
-        if (found.ok()) return found;
+        if (found.ok() || found.error().code == Code::peer_gone) return found;
         return Error{Code::timed_out,
                      rank == 0 ? messages::table_root_late : messages::table_rank_late, rank};
     }

@@ -14,6 +14,7 @@ struct MeetingTable {
     std::function<Status(const std::string& key, ConstBytes value)> put;
     // Waits until the key is there, or fails.
     std::function<Result<std::vector<std::byte>>(const std::string& key)> get;
+    std::function<void()> leave;  // MPI has started here: the table is needed no more; may be empty
 };
 
 // Collective over all processes that share the table, which an earlier job may have filled.

@@ -3,6 +3,7 @@
 
 #include "btl/base/log.h"
 #include "btl/base/messages.h"
+#include "pmix/wireup/by_hand.h"
 #include "pmix/wireup/control_client.h"
 #include "pmix/wireup/origin.h"
 #include "pmix/wireup/pmix_client.h"
@@ -85,11 +86,15 @@ Result<std::vector<std::byte>> Wireup::request(Service, ConstBytes) {
     return Error{Code::unsupported, messages::needs_mpirun};
 }
 
-Result<std::unique_ptr<Wireup>> Wireup::start() {
+Result<std::unique_ptr<Wireup>> Wireup::start(double by_hand_seconds) {
     Started started = find_origin(process_environment());
     if (!started.refusal.empty()) {
         LOG(error, pmix, "{}", started.refusal);
         return Error{Code::refused, "This process cannot join a job"};
+    }
+    if (started.by_hand) {
+        started.by_hand->wait_seconds = by_hand_seconds;
+        return start_by_hand(*started.by_hand);
     }
     switch (started.origin) {
     case Origin::mpirun: return start_under_mpirun(std::move(started.job));

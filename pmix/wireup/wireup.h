@@ -1,7 +1,8 @@
 // pmix/wireup/wireup.h: how a rank learns who it is and reaches the others before transports exist.
-// Idea: one small interface, four ways to be started: by our mpirun (environment and a socket in
+// Idea: one small interface, five ways to be started: by our mpirun (environment and a socket in
 // the job's directory; no PMIx involved), by any PMIx server (Open MPI, PRRTE, Slurm), by others
-// whose program brings a table that all processes reach (torchrun: table_wireup.h), or alone.
+// whose program brings a table that all processes reach (torchrun: table_wireup.h), one at a time
+// by hand, where rank 0 serves such a table (by_hand.h), or alone.
 // publish() what others need, fence() once, lookup() what they published. All calls may come from
 // any thread; nothing here is fast path.
 #pragma once
@@ -71,7 +72,8 @@ public:
 
     // Finds out who started this process and joins the job. What went wrong is logged in full
     // (scope pmix); the Error carries the short form.
-    static Result<std::unique_ptr<Wireup>> start();
+    // by_hand_seconds: how long ranks that were started one at a time wait for each other.
+    static Result<std::unique_ptr<Wireup>> start(double by_hand_seconds = 600);
 
     virtual const Job& job() const = 0;
 
@@ -104,6 +106,9 @@ public:
     virtual void tell_lines(ConstBytes lines) { (void)lines; }
     // Collective without exchange of data.
     virtual Status barrier() { return fence(); }
+    // MPI runs: all that is looked up from now on was there at the last fence, and none follows
+    // where a table that the program or rank 0 has brought is all there is.
+    virtual void started() {}
 
     // Ends the whole job with this exit code; does not return.
     [[noreturn]] virtual void abort(int code, std::string_view message) = 0;

@@ -505,8 +505,8 @@ TEST(origin, accidental_singletons_are_refused) {
     EXPECT_THAT(find_origin(hydra).refusal, HasSubstr("mpirun"));
     const char* slurm[] = {"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4", nullptr};
     EXPECT_THAT(find_origin(slurm).refusal, HasSubstr("--mpi=pmix"));
-    const char* by_hand[] = {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=a", "MASTER_PORT=1", nullptr};
-    EXPECT_THAT(find_origin(by_hand).refusal, HasSubstr("WORLD_SIZE"));
+    const char* torchrun[] = {"TORCHELASTIC_RUN_ID=none", "WORLD_SIZE=2", nullptr};
+    EXPECT_THAT(find_origin(torchrun).refusal, HasSubstr("WORLD_SIZE"));
     const char* others[] = {"RANK=0", "WORLD_SIZE=2", nullptr};  // may mean anything
     EXPECT_EQ(find_origin(others).refusal, "");
     const char* one[] = {"RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=a", "MASTER_PORT=1", nullptr};

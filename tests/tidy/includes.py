@@ -19,7 +19,9 @@ ALLOWED = {
     "btl/sim": ["btl", "coll", "accel"],
     "accel": ["btl/base", "accel"],
     "pmix": ["btl/base", *PMIX_SHARED],
-    "pmix/wireup": ["btl/base", *PMIX_SHARED, "pmix/wireup"],
+    # Who is started by hand dials, and proves itself, as links do.
+    "pmix/wireup": ["btl/base", "btl/link/handshake.h", "btl/tcp/interfaces.h", "btl/tcp/sealed.h",
+                    "btl/tcp/socket.h", *PMIX_SHARED, "pmix/wireup"],
     # Which interfaces lead to other hosts; connections of agents, proved and encrypted as those of
     # ranks. The code with which a rank ends that has met a failed one.
     "pmix/launch": ["btl/base", "btl/link/handshake.h", "btl/tcp/interfaces.h", "btl/tcp/ip.h",
