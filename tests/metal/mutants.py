@@ -4,6 +4,7 @@ Each mutant replaces one text by another. It is caught when its tests fail (test
 or, for a lost address space, when clang refuses it. The unchanged source must pass first.
 Usage: mutants.py SOURCE_ROOT BUILD_FOLDER CXX RUN_OBJECT LIBRARY... (linked behind the object)
 """
+import os
 import pathlib
 import platform
 import shutil
@@ -70,7 +71,8 @@ def passes_tests(root, folder, cxx, link, source):
     if built.returncode:
         return None
     try:
-        ran = subprocess.run([str(program), "--gtest_brief=1"], capture_output=True, timeout=100)
+        ran = subprocess.run([str(program), "--gtest_brief=1"], capture_output=True, timeout=100,
+                             env={**os.environ, "GTEST_FAIL_FAST": "1"})  # one failure is enough
     except subprocess.TimeoutExpired:
         return False
     return ran.returncode == 0
