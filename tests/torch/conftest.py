@@ -8,6 +8,7 @@ POMONA_HOSTS    over so many hosts, which are network namespaces of this machine
 PYTHON          Python with torch (default: the one that runs pytest)
 TEST_PRELOAD    LD_PRELOAD of the ranks: the runtimes of sanitizers, which must come before Python
 TEST_PATIENCE   factor of all time limits, for what runs slowly
+TEST_FRESH      each process imports torch itself: debuggers, and mpirun's --stack-traces, see it
 TEST_AGAIN      only what failed in the last run with the same cache_dir, if something did
 """
 
@@ -17,6 +18,7 @@ import json
 import os
 import random
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -39,7 +41,7 @@ HOSTS = int(os.environ.get("POMONA_HOSTS", "0"))
 # Not where a library is in the way of fork() after `import torch` (Apple's, CUDA's, a sanitizer's),
 # and not where ranks are to be started in another way.
 FORKS = sys.platform == "linux" and not {
-    "TEST_DEVICE", "TEST_PRELOAD", "POMONA_HOSTS", "POMONA_MPIRUN", "fabric"} & set(os.environ)
+    "TEST_DEVICE", "TEST_PRELOAD", "TEST_FRESH", "POMONA_HOSTS", "POMONA_MPIRUN", "fabric"} & set(os.environ)
 
 
 def pytest_collection_modifyitems(config, items):
@@ -96,20 +98,28 @@ def environment(**more):
 @functools.cache
 def forks():
     """The process of forks.py, which ends when its input does."""
-    return subprocess.Popen([PYTHON, str(HERE / "forks.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                            env=environment())
+    folder = tempfile.mkdtemp(prefix="pomona-forks-")
+    process = subprocess.Popen([PYTHON, str(HERE / "forks.py"), f"{folder}/socket"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True, env=environment())
+    process.folder = folder
+    script = Path(folder, "python")
+    script.write_text(f"#!/bin/sh\nexec {shlex.quote(PYTHON)} -S {shlex.quote(str(HERE / 'forked.py'))} \"$@\"\n")
+    script.chmod(0o755)
+    assert in_forks([], Path(folder, "output"), 60, process) == []  # it listens now
+    return process
 
 
 def pytest_sessionfinish():
     if forks.cache_info().currsize:
         forks().stdin.close()
         forks().wait(60)
+        shutil.rmtree(forks().folder)
 
 
-def in_forks(commands, output, seconds):
+def in_forks(commands, output, seconds, process=None):
     """The exit codes of processes, (command, environment) each; [] if one does not end in time."""
     output.touch()
-    process = forks()
+    process = process or forks()
     process.stdin.write(json.dumps([commands, str(output), seconds]) + "\n")
     process.stdin.flush()
     answer = process.stdout.readline()
@@ -148,17 +158,33 @@ def ended(process):
         return (still.output or b"").decode(errors="replace") + "\n(somebody still holds its output)"
 
 
-def launch(ranks, *program, timeout=120, env=None, prefix=None):
+def python(fresh, env=None):
+    """The words that start a Python program, and what is to be in its environment. Unless it is to
+    be `fresh`, it has torch from another process, which has imported it once for all tests
+    (forked.py), and so has each Python that it starts, if it is torchrun."""
+    if fresh or not FORKS or any(name.startswith("TORCH") for name in env or {}):  # torch looks at these early
+        return [PYTHON], {}
+    script = f"{forks().folder}/python"
+    return [script], {"TEST_FORKS": f"{forks().folder}/socket", "PYTHON_EXEC": script}
+
+
+def launch(ranks, *program, timeout=120, env=None, prefix=None, fresh=False):
     """Runs a Python program on `ranks` ranks. One that does not end in time has failed: our mpirun
-    tells who waits for whom and where each rank is, and ends it on all hosts."""
+    tells who waits for whom and where each rank is, and ends it on all hosts.
+
+    fresh: each rank imports torch itself, as a user's does.
+    """
     if prefix == []:
         on_one_machine("mpirun does not start it")
     elif ranks < min(HOSTS, 3):
         on_one_machine("too few ranks for so many hosts")
+    started, more = python(fresh or prefix == [], env)
+    if more:
+        more["TEST_STACKS"] = str(0.95 * timeout * PATIENCE)  # mpirun would look at the wrong process
     own = prefix is None and "POMONA_MPIRUN" not in os.environ
-    watched = ["--timeout", str(timeout * PATIENCE), "--stack-traces"] if own else []
-    command = [*(launcher(ranks, env, watched) if prefix is None else prefix), PYTHON, *map(str, program)]
-    whole = environment(**(env or {}))
+    watched = ["--timeout", str(timeout * PATIENCE), *([] if more else ["--stack-traces"])] if own else []
+    command = [*(launcher(ranks, env, watched) if prefix is None else prefix), *started, *map(str, program)]
+    whole = environment(**more, **(env or {}))
     timeout *= PATIENCE
     if HOSTS:
         whole.setdefault("GLOO_SOCKET_IFNAME", "eth0")  # the hosts' names are not known to gloo

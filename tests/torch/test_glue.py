@@ -23,7 +23,7 @@ def passed(outcome):
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_operations(ranks):
-    passed(launch(ranks, HERE / "ranks_ops.py", timeout=300))
+    passed(launch(ranks, HERE / "ranks_ops.py", timeout=300, fresh=ranks == 2))
 
 
 @pytest.mark.parametrize("ranks, backend", [(1, "mpi"), (2, "mpi"), (3, "mpi"), (3, "pomona")])
@@ -157,7 +157,7 @@ def test_callbacks_at_the_end(name, times):
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_models(ranks):
-    passed(launch(ranks, HERE / "ranks_models.py", timeout=300))
+    passed(launch(ranks, HERE / "ranks_models.py", timeout=300, fresh=ranks == 2))
 
 
 def test_errors_recorded(tmp_path):
@@ -191,7 +191,7 @@ def test_models_of_frameworks(name):
     """Under mpirun Lightning takes the ranks as started already, as under torchrun."""
     if not importlib.util.find_spec(name):
         pytest.skip(f"{name} is not installed: pip install {name}")
-    outcome = launch(2, HERE / "ranks_frameworks.py", name)
+    outcome = launch(2, HERE / "ranks_frameworks.py", name, fresh=True)
     assert outcome.code == 0 and outcome.text.count("all passed") == 2, str(outcome)
 
 
@@ -275,7 +275,7 @@ def test_errors_of_late_ranks(check):
 
 
 def test_errors_of_stopped_ranks():
-    outcome = launch(3, HERE / "ranks_errors.py", "stopped_rank", timeout=200)
+    outcome = launch(3, HERE / "ranks_errors.py", "stopped_rank", timeout=200, fresh=True)
     assert outcome.text.count("met: a stopped rank") == 2, str(outcome)
 
 
@@ -317,7 +317,7 @@ def test_errors_of_different_calls_when_checked():
 @pytest.mark.parametrize("name, words, code", [("exception", "deliberate failure", 1), ("exit_code", "", 7)])
 def test_failing_rank_ends_the_job(name, words, code):
     start = time.time()
-    outcome = launch(2, HERE / "ranks_errors.py", name, timeout=60)
+    outcome = launch(2, HERE / "ranks_errors.py", name, timeout=60, fresh=code == 1)
     assert outcome.code == code and words in outcome.text, str(outcome)
     assert time.time() - start < 30, str(outcome)
 
@@ -422,7 +422,7 @@ def test_errors_of_another_mpi():
         "dist.init_process_group('mpi'); x = torch.ones(2); dist.all_reduce(x)\n"
         "sys.stdout.write(f'all {x.tolist()} {pomona.info()[\"library\"]} passed\\n')\n"
     )
-    outcome = launch(2, "-c", code)
+    outcome = launch(2, "-c", code, fresh=True)
     passed(outcome)
     assert outcome.text.count("all [2.0, 2.0] Pomona") == 2, str(outcome)
     assert "another MPI" in outcome.text and "Open MPI" in outcome.text, str(outcome)
@@ -445,7 +445,7 @@ def test_errors_of_loading():
         "dist.all_reduce(x)\n"
         "print('passed', x.sum().item())\n"
     )
-    outcome = launch(2, "-c", program)
+    outcome = launch(2, "-c", program, fresh=True)
     assert outcome.code == 0 and outcome.text.count("passed 6.0") == 2, str(outcome)
 
 
@@ -461,7 +461,7 @@ def test_autoload():
     )
     with socket.create_server(("127.0.0.1", 0)) as other:
         env = {"MASTER_ADDR": address_of(0), "MASTER_PORT": str(other.getsockname()[1])}
-        outcome = launch(2, "-c", code, env=env)
+        outcome = launch(2, "-c", code, env=env, fresh=True)
     passed(outcome)
     assert outcome.text.count("all 2 passed [2.0, 2.0]") == 2, str(outcome)
 
@@ -470,7 +470,7 @@ def test_example(tmp_path):
     """The DDP example arrives at one process's weights and above 95 % accuracy (asserted by
     --check)."""
     example = ROOT / "examples" / "ddp_digits.py"
-    outcome = launch(2, example, "--check", "--quiet", "--out", tmp_path, timeout=200)
+    outcome = launch(2, example, "--check", "--quiet", "--out", tmp_path, timeout=200, fresh=True)
     assert outcome.code == 0 and "check: " in outcome.text, str(outcome)
     written = json.loads((tmp_path / "ddp_digits.json").read_text())
     assert written["ranks"] == 2 and len(written["epochs"]) == 15
@@ -478,10 +478,10 @@ def test_example(tmp_path):
     assert written["epochs"][-1]["loss"] < written["epochs"][0]["loss"] / 10
 
 
-def survivors(ranks, *program, env=None, timeout=120):
+def survivors(ranks, *program, env=None, timeout=120, fresh=False):
     """Under mpirun that goes on without those that die."""
     prefix = [*launcher(ranks, env), "--on-death", "continue"]
-    return launch(ranks, *program, prefix=prefix, env=env, timeout=timeout)
+    return launch(ranks, *program, prefix=prefix, env=env, timeout=timeout, fresh=fresh)
 
 
 @pytest.mark.skipif("POMONA_MPIRUN" in os.environ, reason="other launchers end the job")
@@ -490,7 +490,7 @@ def survivors(ranks, *program, env=None, timeout=120):
                                                        ("leave", 3, 1, "mpi")])
 def test_errors_of_dead_ranks_survived(how, ranks, dead, backend):
     """DistributedDataParallel loses ranks and arrives at one process's weights without them."""
-    outcome = survivors(ranks, HERE / "ranks_shrink.py", how, env={"TEST_BACKEND": backend})
+    outcome = survivors(ranks, HERE / "ranks_shrink.py", how, env={"TEST_BACKEND": backend}, fresh=how == "train")
     assert outcome.code == 137 and outcome.text.count("all passed") == ranks - dead, str(outcome)
     assert "without calling MPI_Finalize" not in outcome.text and "Traceback" not in outcome.text, str(outcome)
 

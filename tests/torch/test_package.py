@@ -201,5 +201,5 @@ def test_a_job_that_hangs_is_ended(prefix):
     """By these tests' own `launch`: it comes back, with what was printed."""
     start = time.time()
     with pytest.raises(pytest.fail.Exception, match="(?s)no end within 3.*it hangs"):
-        launch(2, "-c", "import time; print('it hangs'); time.sleep(600)", prefix=prefix, timeout=3)
+        launch(2, "-c", "import time; print('it hangs'); time.sleep(600)", prefix=prefix, timeout=3, fresh=True)
     assert time.time() - start < 40

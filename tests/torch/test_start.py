@@ -5,11 +5,12 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 from conftest import (FORKS, HERE, HOSTS, PATIENCE, PYTHON, ROOT, TOOLS, environment, free_port, in_forks, launch,
-                      on_one_machine, variables)
+                      on_one_machine, python, variables)
 
 PROGRAM = str(HERE / "ranks_start.py")
 LIMIT = 150 * PATIENCE  # seconds, for what takes ten
@@ -71,6 +72,43 @@ def test_by_hand():
         assert codes == [0, 7, 1, -9] and text.count("at exit") == 3 and "ZeroDivisionError" in text, (codes, text)
         assert not FORKS or in_forks([(["-c", code, "4"], environment())], output, 0.5) == [], output.read_text()
         assert not FORKS or "in <lambda>" in output.read_text(), output.read_text()
+
+
+def gone(process):
+    """Whether it ends within some time."""
+    for _ in range(1000):
+        if not Path(f"/proc/{process}").exists():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+@pytest.mark.skipif(not FORKS, reason="each program runs in the process that was started for it")
+def test_stand_ins(tmp_path):
+    """What whoever starts ranks sees of them, where each runs in a child of another process: codes,
+    signals either way, what it was given, and that nobody outlives the other."""
+    (begin, *_), more = python(fresh=False)
+    code = ("import os, signal, sys, time\n"
+            "print(os.getpid(), os.getcwd(), sorted(os.sched_getaffinity(0)), os.environ['MINE'], sys.stdin.read(),\n"
+            "      'torch' in sys.modules, flush=True)\n"
+            "[lambda: None, lambda: sys.exit(7), lambda: 1 // 0, lambda: os.kill(os.getpid(), 9), lambda: time.sleep(99)]"
+            "[int(sys.argv[1])]()\n")
+    processors = sorted(os.sched_getaffinity(0))[:1]
+    for how, sent, seen in ((0, None, 0), (1, None, 7), (2, None, 1), (3, None, -9), (4, signal.SIGTERM, -15),
+                            (4, signal.SIGKILL, -9)):
+        process = subprocess.Popen([begin, "-c", code, str(how)], cwd=tmp_path, text=True, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   preexec_fn=lambda: os.sched_setaffinity(0, processors),
+                                   env=environment(MINE="mine", **more))
+        process.stdin.write("words")
+        process.stdin.close()
+        program, *given = process.stdout.readline().split(maxsplit=1)
+        assert given == [f"{tmp_path} {processors} mine words True\n"] and int(program) != process.pid, given
+        if sent:
+            process.send_signal(sent)
+        assert process.wait(LIMIT) == seen, (how, sent)
+        assert gone(program), (how, sent)
+        assert ("ZeroDivisionError" in process.stdout.read()) == (how == 2), how
 
 
 @pytest.mark.parametrize("size", [2, 4])
@@ -140,17 +178,19 @@ def test_spawned(store, tmp_path):
     assert outcome.code == 0 and outcome.text.count("all passed") == 3, str(outcome)
 
 
-def torchrun(*options, how="train", backend="mpi", program=PROGRAM):
+def torchrun(*options, how="train", backend="mpi", program=PROGRAM, fresh=False):
+    """fresh: it and each worker import torch themselves, as a user's do."""
     on_one_machine("by torchrun, not by mpirun; two_hosts.sh has that")
+    started, more = python(fresh)
     how = [how] if isinstance(how, str) else how
-    command = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", *options, program, backend, *how]
-    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=LIMIT,
+    command = [*started, "-m", "torch.distributed.run", "--nproc-per-node", "2", *options, program, backend, *how]
+    return subprocess.run(command, env=environment(**more), capture_output=True, text=True, timeout=LIMIT,
                           check=False)
 
 
 @pytest.mark.parametrize("options", [["--standalone"], ["--master-port", "{port}"]])
 def test_torchrun(options):
-    done = torchrun(*(option.format(port=free_port()) for option in options))
+    done = torchrun(*(option.format(port=free_port()) for option in options), fresh=options == ["--standalone"])
     assert done.returncode == 0 and done.stdout.count("all passed") == 2, done.stdout + done.stderr
 
 
@@ -161,12 +201,13 @@ def test_torchrun_restarts():
     assert len(re.findall("all passed", done.stdout)) == 2, done.stdout + done.stderr
 
 
-def survive(count, *program, restarts=0):
+def survive(count, *program, restarts=0, fresh=False):
     """By torchrun, which would end the others where one fails."""
     on_one_machine("by torchrun, not by mpirun")
-    command = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count),
+    started, more = python(fresh)
+    command = [*started, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count),
                "--max-restarts", str(restarts), "-m", "pomona_tools.survive", *map(str, program)]
-    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=LIMIT,
+    return subprocess.run(command, env=environment(**more), capture_output=True, text=True, timeout=LIMIT,
                           check=False)
 
 
@@ -175,7 +216,7 @@ def test_torchrun_goes_on(dead, tmp_path):
     """Without a rank that was killed, in the same processes: what the others arrive at is, to the
     bit, what a job of their number does that starts from where they went on."""
     example, state = ROOT / "examples" / "ddp_survive.py", tmp_path / "state.pt"
-    lost = survive(3, example, "--kill", f"{dead}:20", "--save", state)
+    lost = survive(3, example, "--kill", f"{dead}:20", "--save", state, fresh=dead == 1)
     assert lost.returncode == 0, lost.stdout + lost.stderr
     assert f"step 20: lost [{dead}], going on with 2 ranks" in lost.stdout, lost.stdout
     assert f"rank {dead}'s program was ended by SIGKILL; waiting" in lost.stderr, lost.stderr
