@@ -19,6 +19,7 @@ done
 
 mkdir -p "$build"
 launcher=$(command -v ccache || true)
+export CCACHE_BASEDIR=$root  # other clones' objects are as good
 common=(-std=c++20 -Wall -Wextra -Werror -ffp-contract=off -I"$root")
 compile() {  # source flags...: prints the object
     local source=$1 object
