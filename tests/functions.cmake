@@ -17,7 +17,7 @@ function(pomona_test name)
   if(POMONA_SANITIZE)
     math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} COST ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}")
 endfunction()
 # pomona_long_first(): the tests of this folder begin early, the longer they may take the earlier,
 # so that none is left to run alone at the end.
