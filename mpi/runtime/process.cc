@@ -30,6 +30,7 @@
 #include "mpi/runtime/line_report.h"
 #include "mpi/runtime/forests.h"
 #include "mpi/runtime/machine_links.h"
+#include "mpi/runtime/param_texts.h"
 #include "mpi/runtime/policy.h"
 #include "mpi/runtime/relaying.h"
 #include "mpi/runtime/simulated.h"
@@ -79,9 +80,9 @@ Process::Process(const char* const* environment)
     : simulated(simulation_of(environment)), params(params_of(environment, simulated != nullptr)),
       clock(simulated ? simulated->clock() : real_clock), engine(params, counters, clock),
       link_history_(cache_path(environment, "link-history")) {
-    std::string unknown = set_log_levels(params.log);
-    if (!unknown.empty())
-        LOG(warn, base, "POMONA_LOG: \"{}\" is neither a level nor a scope", unknown);
+    use_start_texts(params, [](const char* parameter, const std::string& problem) {
+        LOG(warn, base, "{}: {}", param_variable(parameter), problem);
+    });
     Status accel = start_accel(params.accel, environment);
     if (!accel) LOG(warn, accel, "{}; portable kernels serve", accel.error().text());
     auto install = [this](const void* handle, Object* object) {

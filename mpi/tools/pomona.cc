@@ -10,6 +10,7 @@
 #include "btl/base/params.h"
 #include "coll/ring_order.h"
 #include "coll/select.h"
+#include "mpi/runtime/param_texts.h"
 #include "mpi/runtime/policy.h"
 #include "mpi/tools/accel_info.h"
 #include "mpi/tools/tune.h"
@@ -88,12 +89,15 @@ static int info() {
     return 0;
 }
 
-// The same, and what is wrong with choices of algorithms, which a rank tells of at its start.
+// The same, and what is wrong with choices of algorithms and other texts, of which a rank tells at
+// its start.
 static Params checked_params() {
     Params now = current_params();
-    make_policy(now, true, [](const char* parameter, const std::string& problem) {
+    const Refuse refuse = [](const char* parameter, const std::string& problem) {
         std::fprintf(stderr, "%s: %s\n", param_variable(parameter).c_str(), problem.c_str());
-    });
+    };
+    make_policy(now, true, refuse);
+    check_texts(now, refuse);
     return now;
 }
 
