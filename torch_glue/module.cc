@@ -144,6 +144,7 @@ PYBIND11_MODULE(_glue, m) {
         py::arg("timeout"), release());
     m.def("start_mpi_by_store", &start_mpi_by_store, py::arg("store"), py::arg("rank"),
           py::arg("size"), release());
+    m.def("exit_status_known", &exit_status_known);
     m.def("mpi_running", &mpi_running);
     m.def("world_info", &info);
     m.def(

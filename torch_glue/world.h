@@ -20,6 +20,10 @@ namespace pomona::glue {
 std::string start_mpi(double timeout_seconds = 0);
 // How start_mpi() finds the other processes where no launcher of MPI has started them. The same.
 std::string wire_up_by(const MPIX_Wireup& wireup);
+// Whether C's exit handlers are told the exit code. Not on macOS: there Python tells whether the
+// program has failed. POMONA_TEST_NO_EXIT_STATUS makes it so elsewhere, for tests.
+bool exit_status_known();
+
 bool mpi_running();  // between MPI_Init and MPI_Finalize, in the process that called them
 // A child that fork() made after MPI had started: it has copies of MPI's state and none of its
 // threads, and must not call MPI.

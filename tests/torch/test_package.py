@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BUILD, ROOT, launch
+from conftest import BUILD, PYTHON, ROOT, launch
 
 VERSION = re.search(r"project\(pomona VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
@@ -127,6 +127,41 @@ def test_parameters_of_the_environment():
     assert outcome.code == 0 and "no parameter" not in outcome.text, str(outcome)
     outcome = python(code, {"POMONA_GLUE_STAGE_BYTE": "1M"})
     assert "did you mean glue_stage_bytes" in outcome.text, str(outcome)
+
+
+# Programs after `def exit(status): sys.exit(status)`.
+ENDS = (
+    "pass",
+    "exit(7)",
+    "exit(0)",
+    "exit('a sentence')",
+    "raise ValueError",
+    "try: exit(7)\nexcept SystemExit: pass",
+    "try: exit(7)\nexcept ValueError: pass",
+    "try: exit(7)\nfinally: print('ends')",
+    "try: exit(7)\nexcept SystemExit: raise",
+    "try: exit(7)\nexcept SystemExit: exit(0)",
+    "def call():\n  try: exit(7)\n  except SystemExit: pass\ncall()",
+    "def call():\n  try: exit(7)\n  except ValueError: pass\ncall()",
+    "for status in 7, 0:\n  try: exit(status)\n  except SystemExit: continue",
+    "with open('/dev/null'): exit(7)",
+    "import threading\nthread = threading.Thread(target=exit, args=[7]); thread.start(); thread.join()",
+    "import asyncio\nasync def main(): exit(7)\nasyncio.run(main())",
+)
+
+
+def test_ends_of_programs():
+    """What is found where C's exit handlers are not told the exit code is what that code says."""
+    start = (
+        "import atexit, sys, _exit\n"
+        "_exit.watch_exits()\n"
+        "atexit.register(lambda: print('failed' if _exit.failed() else 'well'))\n"
+        "def exit(status): sys.exit(status)\n"
+    )
+    for end in ENDS:
+        done = subprocess.run([PYTHON, "-c", start + end], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PYTHONPATH": str(BUILD / "python" / "pomona")})
+        assert done.stdout.split()[-1:] == ["failed" if done.returncode else "well"], (end, done)
 
 
 def carried():

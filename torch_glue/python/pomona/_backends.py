@@ -25,7 +25,7 @@ from datetime import timedelta
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from . import _coalescing, _futures, _members, _regroup, _settings
+from . import _coalescing, _exit, _futures, _members, _regroup, _settings
 
 DEVICES = ["cpu", "cuda", "mps"]
 
@@ -46,6 +46,8 @@ def glue() -> Any:
             extension.register_view_kernels()
             _futures.install(importlib.import_module("torch._C"), extension)
             atexit.register(_python_ends)
+            if not extension.exit_status_known():
+                _exit.watch_exits()
             _state["glue"] = extension  # after all that may fail: else the next use would find a half
             _tell_of_another_mpi(extension.other_library())  # which may be told to be an error
         return _state["glue"]
@@ -531,5 +533,4 @@ def _seconds(timeout: timedelta | None) -> float:
 
 
 def _python_ends() -> None:
-    failed = getattr(sys, "last_exc", None) is not None or getattr(sys, "last_type", None) is not None
-    _state["glue"].python_ends(failed)
+    _state["glue"].python_ends(_exit.failed())
