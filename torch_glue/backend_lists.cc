@@ -558,7 +558,8 @@ WorkPointer ProcessGroupPomona::endCoalescing() {
 }
 
 // Every rank reports to rank 0, which tells those that have come who has not, or lets all go.
-// Two tags at the top of the range are used, where no user's are expected.
+// Two tags at the top of the range are used, where no user's are expected. The errors have the
+// words of gloo's, which programs and PyTorch's own tests look for.
 void ProcessGroupPomona::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
     constexpr int64_t kWord = 256;  // bytes of rank 0's answer
     const auto timeout =
@@ -580,14 +581,17 @@ void ProcessGroupPomona::monitoredBarrier(const c10d::BarrierOptions& opts, bool
     Tensors report{at::zeros({1}, at::kByte)}, answer{at::zeros({kWord}, at::kByte)};
     auto* text = static_cast<char*>(answer[0].data_ptr());
     if (rank_ != 0) {
+        const std::string come = "Rank " + std::to_string(rank_) +
+                                 " successfully reached monitoredBarrier, but received errors "
+                                 "while waiting for send/recv from rank 0: ";
         try {
             send(report, 0, report_tag)->wait(left());
             recv(answer, 0, release_tag)->wait(left() + std::chrono::seconds(1));
         } catch (const c10::Error& error) {
-            fail("this rank has come, but rank 0 has not let it go within " +
-                 std::to_string(timeout.count()) + " ms: " + error.what_without_backtrace());
+            fail(come + "rank 0 has not let it go within " + std::to_string(timeout.count()) +
+                 " ms: " + error.what_without_backtrace());
         }
-        if (*text != 0) fail(text);
+        if (*text != 0) fail(come + text);
         return;
     }
     std::vector<WorkPointer> reports;
@@ -616,8 +620,9 @@ void ProcessGroupPomona::monitoredBarrier(const c10d::BarrierOptions& opts, bool
         return;
     }
     std::sort(missing.begin(), missing.end());
-    const std::string words =
-        list_ranks(missing) + " failed to pass within " + std::to_string(timeout.count()) + " ms";
+    std::string words = list_ranks(missing);
+    words.front() = 'R';
+    words += " failed to pass monitoredBarrier in " + std::to_string(timeout.count()) + " ms";
     words.copy(text, kWord - 1);
     static_cast<void>(new Tensors(answer));  // MPI's from here on
     for (int peer = 1; peer < size_; ++peer) {

@@ -125,7 +125,7 @@ def timeout_of_operation(rank, size):
 
 def monitored_barrier(rank, size):
     if rank == 0:
-        expect(RuntimeError, ["monitored_barrier", "rank 1 failed to pass"], dist.monitored_barrier,
+        expect(RuntimeError, ["monitored_barrier", "Rank 1 failed to pass monitoredBarrier"], dist.monitored_barrier,
                timeout=timedelta(seconds=1))
         print("met: monitored barrier named rank 1", flush=True)
     else:
@@ -137,7 +137,7 @@ def monitored_barrier_all(rank, size):
     dist.monitored_barrier()
     dist.monitored_barrier(timeout=timedelta(seconds=30), wait_all_ranks=True)
     if rank == 0:
-        expect(RuntimeError, ["rank 1 failed to pass"], dist.monitored_barrier, timeout=timedelta(seconds=1),
+        expect(RuntimeError, ["Rank 1 failed to pass monitoredBarrier"], dist.monitored_barrier, timeout=timedelta(seconds=1),
                wait_all_ranks=True)
         print("met: monitored barrier named the late ones", flush=True)
     else:
@@ -190,7 +190,7 @@ def stopped_rank(rank, size):
     if rank == 1:
         os.kill(os.getpid(), signal.SIGSTOP)
         return
-    expect(RuntimeError, [f"Rank {rank} of", "monitored_barrier", "rank 1 failed to pass"], dist.monitored_barrier,
+    expect(RuntimeError, [f"Rank {rank} of", "monitored_barrier", "Rank 1 failed to pass monitoredBarrier"], dist.monitored_barrier,
            timeout=timedelta(seconds=3))
     expect(dist.DistBackendError, ["ALLREDUCE of Float[3]", "group", "Timed out after 4 s", "rank 1 did not answer"],
            dist.all_reduce, torch.ones(3), group=pair)

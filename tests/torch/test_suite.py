@@ -1,8 +1,8 @@
-"""PyTorch's own distributed tests (pytorch_suite.py) on 3 ranks, with backend "mpi".
+"""PyTorch's own distributed tests (pytorch_suite.py) on 3 and 4 ranks, with backend "mpi".
 
 Some of them here; all with POMONA_SUITE=whole (tests/slow.sh torch): first those that know "mpi",
-then those that know gloo. Which are skipped, and why, is kept in suite_mpi.txt and suite_gloo.txt,
-and checked.
+then those that know gloo, and of these on 8 ranks what asks for so many. Which are skipped, and
+why, is kept in suite_mpi.txt and suite_gloo.txt, and checked.
 """
 
 import importlib.util
@@ -20,6 +20,11 @@ SOME = """test_DistributedDataParallelCPU test_all_gather_full_group test_all_re
     test_DistributedDataParallelCPU_grad_is_view test_gather_group test_get_future test_isend test_reduce_group_sum
     test_scatter_group test_send_recv_any_source test_send_recv_with_tag test_static_graph_api_cpu""".split()
 
+# Of groups with some of the ranks those that SOME has not.
+GROUPS = """test_all_gather_group test_all_reduce_group_max test_all_reduce_group_min test_all_reduce_group_product
+    test_all_reduce_group_sum test_barrier_full_group test_barrier_group test_broadcast_group test_reduce_group_max
+    test_reduce_group_min test_reduce_group_product""".split()
+
 needs_expecttest = pytest.mark.skipif(
     not importlib.util.find_spec("expecttest"), reason="expecttest is not installed: pip install expecttest"
 )
@@ -33,26 +38,48 @@ def run(folder, names, env, ranks=3):
     # Some tests of monitored_barrier let it time out: then MPI_Finalize is left out, which mpirun
     # tells.
     assert "failed: 0" in outcome.text and "Traceback" not in outcome.text, str(outcome)
-    return outcome.text, (folder / "skipped.txt").read_text().splitlines()
+    return outcome.text, [plain(line) for line in (folder / "skipped.txt").read_text().splitlines()]
+
+
+def plain(line):
+    """A test and why it is skipped, whatever the order of a set's words and the number of ranks."""
+    line = re.sub(r"\{(.*?)\}", lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}", line)
+    return re.sub(r"Need at least \d+ CUDA devices", "Need more CUDA devices", line)
+
+
+def kept(known_as, ranks):
+    """The tests that are skipped, and why. Some lines are for a number of ranks."""
+    lines = [line.split(": ", 1) for line in (HERE / f"suite_{known_as}.txt").read_text().splitlines()
+             if not line.startswith("#")]
+    found = [(name, re.fullmatch(r"(?:on (\d) ranks: )?(.*)", why)) for name, why in lines]
+    return sorted(f"{name}: {why[2]}" for name, why in found if why[1] in (None, str(ranks)))
 
 
 @needs_expecttest
-@pytest.mark.parametrize("ranks", [3, 4])
-def test_some(tmp_path, ranks):
-    text, skipped = run(tmp_path, SOME, {"BACKEND": "mpi"}, ranks)
-    assert not skipped and f"{len(SOME)} tests ran, 0 skipped" in text, text[-2000:]
+@pytest.mark.parametrize("ranks, names", [(3, SOME), (4, SOME + GROUPS)])
+def test_some(tmp_path, ranks, names):
+    text, skipped = run(tmp_path, names, {"BACKEND": "mpi"}, ranks)
+    assert not skipped and f"{len(names)} tests ran, 0 skipped" in text, text[-2000:]
 
 
 @needs_expecttest
 @pytest.mark.skipif(not WHOLE, reason="minutes: POMONA_SUITE=whole")
 @pytest.mark.parametrize("known_as", ["mpi", "gloo"])
-def test_all(tmp_path, known_as):
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_all(tmp_path, ranks, known_as):
     """What torch's version in tests/setup.sh skips is what is kept; another version may have other
     tests."""
     also = {"ACTUAL": "mpi"} if known_as == "gloo" else {}
-    _, skipped = run(tmp_path, [], {"BACKEND": known_as, **also})
-    kept = [line for line in (HERE / f"suite_{known_as}.txt").read_text().splitlines() if not line.startswith("#")]
-    assert skipped == kept
+    _, skipped = run(tmp_path, [], {"BACKEND": known_as, **also}, ranks)
+    assert skipped == kept(known_as, ranks)
+
+
+@needs_expecttest
+@pytest.mark.skipif(not WHOLE, reason="a minute: POMONA_SUITE=whole")
+def test_those_of_eight_ranks(tmp_path):
+    wanted = [line.split(":")[0] for line in kept("gloo", 4) if "small world size" in line]
+    _, skipped = run(tmp_path, wanted, {"BACKEND": "gloo", "ACTUAL": "mpi"}, 8)
+    assert len(wanted) > 20 and all(line.endswith(": CUDA is not available.") for line in skipped), skipped
 
 
 def test_others():
