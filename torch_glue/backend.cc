@@ -261,8 +261,9 @@ ProcessGroupPomona::WorkRef ProcessGroupPomona::start(OpType op, const char* tit
     if (timeout < std::chrono::milliseconds(0)) timeout = timeout_.load();
     // Point to point concerns two ranks only: it must not count, or the ranks' numbers would
     // differ. A collective counts when it is launched: a call that its arguments end does not.
+    // Messages have numbers of each rank's own.
     const bool collective = !c10d::isP2POp(op);
-    const uint64_t sequence = sequence_.load() + (collective ? 1 : 0);
+    const uint64_t sequence = collective ? sequence_.load() + 1 : group_->count->start_message();
     if (collective && group_->compares) compare_calls(op, sequence, timeout, inputs, told);
     auto work = c10::make_intrusive<GlueWork>(group_, op, title, sequence, timeout, inputs);
     if (work->ordered()) {

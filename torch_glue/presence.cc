@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "torch_glue/world.h"
@@ -21,7 +22,9 @@ using Clock = std::chrono::steady_clock;
 // How long the end of the program waits for the others' before it tells them.
 constexpr std::chrono::milliseconds kPatience{200};
 constexpr int kTag = 1;
-constexpr size_t kEndedMost = 500;  // groups
+constexpr size_t kEndedMost = 500;         // groups
+constexpr size_t kNamedMost = 4;           // ranks of which an error tells what they have called
+constexpr std::chrono::seconds kFresh{3};  // an answer on messages: one serves a timeout
 
 enum class Kind : uint32_t { left, question, answer, failed };
 
@@ -32,7 +35,8 @@ struct Count {
 };
 
 // So short that it is sent without its receiver's help. Of a failure: the first collective that
-// misses the rank, and in the place of further counts why.
+// misses the rank, and in the place of further counts why. Of an answer: the count of collectives
+// and that of messages.
 struct Word {
     Kind kind;
     uint32_t used;
@@ -56,6 +60,9 @@ struct Failure {
 struct Answer {
     uint64_t started = 0;
     Clock::time_point idle_from{};
+    uint64_t messages = 0;
+    Clock::time_point messages_idle_from{};
+    Clock::time_point come{};
 };
 
 using Place = std::pair<int, uint64_t>;  // a rank of the first group, and a group's key
@@ -120,6 +127,17 @@ Count count_of(const GroupCount& group) {
     return {group.key, group.started(), group.idle().count()};
 }
 
+void take_in_answer(State& s, int from, const Word& word) {
+    const auto now = Clock::now();
+    const auto ago = [&](const Count& count) {
+        return now - std::chrono::nanoseconds(count.idle_ns);
+    };
+    const auto& [collectives, messages] = std::tie(word.counts[0], word.counts[1]);
+    s.answers[{from, collectives.key}] = {collectives.started, ago(collectives), messages.started,
+                                          ago(messages), now};
+    s.asked.erase({from, collectives.key});
+}
+
 void take_in(State& s, int from, const Word& word) {
     if (word.kind == Kind::failed) {
         const char* end = static_cast<const char*>(std::memchr(word.text(), 0, Word::kText));
@@ -132,19 +150,20 @@ void take_in(State& s, int from, const Word& word) {
             s.failures[place] = std::move(told);
         return;
     }
+    if (word.kind == Kind::answer) return take_in_answer(s, from, word);
     for (uint32_t i = 0; i < std::min<uint32_t>(word.used, word.counts.size()); ++i) {
         const Count& count = word.counts[i];
         if (word.kind == Kind::left) {
             s.left[from][count.key] = count.started;
-        } else if (word.kind == Kind::answer) {
-            s.answers[{from, count.key}] = {count.started,
-                                            Clock::now() - std::chrono::nanoseconds(count.idle_ns)};
-            s.asked.erase({from, count.key});
         } else if (word.kind == Kind::question) {
             const auto group = s.groups.find(count.key);
-            Word answer{Kind::answer, 1, {}};
-            if (group != s.groups.end()) answer.counts[0] = count_of(*group->second);
-            else answer.counts[0] = {count.key, 0, 0};
+            Word answer{Kind::answer, 2, {}};
+            answer.counts[0] = answer.counts[1] = {count.key, 0, 0};
+            if (group != s.groups.end()) {
+                const GroupCount& own = *group->second;
+                answer.counts[0] = count_of(own);
+                answer.counts[1] = {own.key, own.messages(), own.idle_messages().count()};
+            }
             send(s, from, answer);
         }
     }
@@ -199,6 +218,28 @@ std::string seconds_of(std::chrono::nanoseconds time) {
     return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
 }
 
+void ask_rank(State& s, const Place& place) {
+    if (!s.asked.insert(place).second) return;
+    Word question{Kind::question, 1, {}};
+    question.counts[0].key = place.second;
+    send(s, place.first, question);
+}
+
+std::string silence_of(const std::vector<int>& ranks) {
+    return list_ranks(ranks) + " did not answer: stopped, or its machine cannot be reached";
+}
+
+// What a rank has called last in a group.
+std::string last_calls(const Answer& answer) {
+    const auto one = [](const char* kind, uint64_t number, Clock::time_point from) {
+        if (number == 0) return std::string("no ") + kind;
+        return std::string(kind) + " number " + std::to_string(number) + ", " +
+               seconds_of(Clock::now() - from) + " ago";
+    };
+    return "its last in this group: " + one("message", answer.messages, answer.messages_idle_from) +
+           ", and " + one("collective", answer.started, answer.idle_from);
+}
+
 }  // namespace
 
 void GroupCount::start(uint64_t sequence) {
@@ -210,6 +251,15 @@ std::chrono::nanoseconds GroupCount::idle() const {
     return Clock::now().time_since_epoch() - std::chrono::nanoseconds(started_at_.load());
 }
 
+uint64_t GroupCount::start_message() {
+    messaged_at_.store(Clock::now().time_since_epoch().count());
+    return messages_.fetch_add(1) + 1;
+}
+
+std::chrono::nanoseconds GroupCount::idle_messages() const {
+    return Clock::now().time_since_epoch() - std::chrono::nanoseconds(messaged_at_.load());
+}
+
 void GroupCount::ask(uint64_t sequence, int self) const {
     State& s = state();
     std::lock_guard lock(s.mutex);
@@ -219,11 +269,48 @@ void GroupCount::ask(uint64_t sequence, int self) const {
         const auto known = s.answers.find(place);
         if (rank == self || s.left.count(place.first)) continue;
         if (known != s.answers.end() && known->second.started >= sequence) continue;
-        if (!s.asked.insert(place).second) continue;
-        Word question{Kind::question, 1, {}};
-        question.counts[0].key = key;
-        send(s, place.first, question);
+        ask_rank(s, place);
     }
+}
+
+void GroupCount::ask_peer(int peer, int self) const {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (s.comm == MPI_COMM_NULL) return;
+    for (int rank = 0; rank < size_; ++rank) {
+        const Place place{world_rank(rank), key};
+        const auto known = s.answers.find(place);
+        if (rank == self || (peer >= 0 && rank != peer) || s.left.count(place.first)) continue;
+        if (known != s.answers.end() && Clock::now() - known->second.come < kFresh) continue;
+        ask_rank(s, place);
+    }
+}
+
+std::string GroupCount::absent_peer(int peer, int self, const std::string& done) const {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    std::string out;
+    std::vector<int> named, silent, others;
+    const auto add = [&](const std::vector<int>& ranks) {
+        if (ranks.empty()) return;
+        out += (out.empty() ? "" : "; ") + list_ranks(ranks) +
+               (ranks.size() == 1 ? " has not " : " have not ") + done + " it";
+    };
+    for (int rank = 0; rank < size_; ++rank) {
+        const Place place{world_rank(rank), key};
+        const auto known = s.answers.find(place);
+        if (rank == self || (peer >= 0 && rank != peer)) continue;
+        if (s.asked.count(place)) silent.push_back(rank);
+        else if (known == s.answers.end() || named.size() >= kNamedMost) others.push_back(rank);
+        else {
+            named.push_back(rank);
+            add({rank});
+            out += " (" + last_calls(known->second) + ")";
+        }
+    }
+    add(others);
+    add(silent);
+    return silent.empty() ? out : out + "; " + silence_of(silent);
 }
 
 std::string GroupCount::absent(uint64_t sequence, int self) const {
@@ -246,8 +333,7 @@ std::string GroupCount::absent(uint64_t sequence, int self) const {
         }
     }
     if (silent.empty()) return out;
-    return out + (out.empty() ? "" : "; ") + list_ranks(silent) +
-           " did not answer: stopped, or its machine cannot be reached";
+    return out + (out.empty() ? "" : "; ") + silence_of(silent);
 }
 
 std::string GroupCount::left(uint64_t sequence) const {

@@ -33,10 +33,21 @@ public:
     uint64_t started() const { return started_.load(); }
     std::chrono::nanoseconds idle() const;  // since then
 
+    // This process sends or receives a message in the group; returns how many these are by now.
+    uint64_t start_message();
+    uint64_t messages() const { return messages_.load(); }
+    std::chrono::nanoseconds idle_messages() const;
+
     // Asks the ranks that are not known to have started it. Their answers come later.
     void ask(uint64_t sequence, int self) const;
     // Who has not started it, as far as answers have come: sentences, or empty.
     std::string absent(uint64_t sequence, int self) const;
+
+    // Asks who has not taken part in a message, `peer` or all (negative), what it has called last.
+    void ask_peer(int peer, int self) const;
+    // "rank 1 has not sent it (its last in this group: message number 3, ...)", as far as answers
+    // have come; `done` is "sent" or "received".
+    std::string absent_peer(int peer, int self, const std::string& done) const;
 
     // The ranks that have left before collective `sequence`; as "rank 1", "ranks 1, 3", or empty.
     std::string left(uint64_t sequence) const;
@@ -59,6 +70,8 @@ private:
     const int size_;
     std::atomic<uint64_t> started_{0};
     std::atomic<int64_t> started_at_{0};  // nanoseconds of the steady clock
+    std::atomic<uint64_t> messages_{0};
+    std::atomic<int64_t> messaged_at_{0};
 };
 
 // The count of the group that this process makes now under `name`.

@@ -260,7 +260,7 @@ private:
 
     const std::shared_ptr<Group> group_;
     const char* const title_;  // null: a word of the glue's own
-    const uint64_t sequence_;
+    const uint64_t sequence_;  // of a collective, in the group; of a message, of this rank there
     uint64_t record_ = 0, bytes_ = 0;
     int peer_ = -1;
     int looks_ = 0;  // at ranks that have left; by the watchdog

@@ -24,6 +24,10 @@ constexpr auto kFarewell = 500ms;
 // From when on a collective is long, and the others are asked.
 constexpr auto kLong = 1s;
 
+// How long before its deadline a message's peer is asked. No sooner: who receives from anybody may
+// wait for hours, and would ask all.
+constexpr auto kLastMoments = 2s;
+
 std::string departed_text(const std::string& who) {
     return who + (who.rfind("ranks", 0) == 0 ? " have" : " has") +
            " ended the program without taking part";
@@ -72,11 +76,15 @@ void GlueWork::tell_others(const std::string& cause) const {
 }
 
 bool GlueWork::is_long() const {
-    return !c10d::isP2POp(opType_) &&
-           Clock::now() - begun_ > std::min<Clock::duration>(kLong, timeout_ / 2);
+    if (c10d::isP2POp(opType_))
+        return deadline_ - Clock::now() < std::min<Clock::duration>(kLastMoments, timeout_ / 2);
+    return Clock::now() - begun_ > std::min<Clock::duration>(kLong, timeout_ / 2);
 }
 
-void GlueWork::ask_others() const { group_->count->ask(sequence_, group_->rank); }
+void GlueWork::ask_others() const {
+    if (c10d::isP2POp(opType_)) group_->count->ask_peer(peer_, group_->rank);
+    else group_->count->ask(sequence_, group_->rank);
+}
 
 void GlueWork::expire() {
     give_up_finalize("an operation timed out", group_->count->key);
@@ -85,9 +93,9 @@ void GlueWork::expire() {
         who = "It was to start after the callbacks of the Future of sequence " +
               std::to_string(awaited_) + ", which have not ended";
     else if (!c10d::isP2POp(opType_)) who = group_->count->absent(sequence_, group_->rank);
-    else if (peer_ >= 0)
-        who = "rank " + std::to_string(peer_) +
-              (opType_ == c10d::OpType::SEND ? " has not received it" : " has not sent it");
+    else
+        who = group_->count->absent_peer(peer_, group_->rank,
+                                         opType_ == c10d::OpType::SEND ? "received" : "sent");
     if (who.empty()) who = "Some rank has not called the matching operation or is gone";
     complete("Timed out after " + seconds_text(timeout_) + ". " + who +
                  ". A longer timeout can be given to init_process_group(timeout=...)",
@@ -137,9 +145,10 @@ std::string GlueWork::what() const {
     for (size_t i = 0; i < tensors.size() && i < 3; ++i)
         out << (i ? ", " : " of ") << tensors[i].scalar_type() << tensors[i].sizes();
     if (tensors.size() > 3) out << " and " << tensors.size() - 3 << " more";
-    if (!c10d::isP2POp(opType_)) out << " (sequence " << sequence_ << ")";
-    else if (peer_ >= 0)
+    const bool message = c10d::isP2POp(opType_);
+    if (message && peer_ >= 0)
         out << (opType_ == c10d::OpType::SEND ? " to rank " : " from rank ") << peer_;
+    out << (message ? " (message " : " (sequence ") << sequence_ << ")";
     return out.str();
 }
 

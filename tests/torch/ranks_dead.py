@@ -1,14 +1,20 @@
-"""Runs on every rank, by a launcher that goes on: rank 1 is killed, and every operation ends on the
-others.
+"""Runs on every rank: rank 1 takes no part, and every operation ends on the others.
+
+    ranks_dead.py [NAME...]             it is killed; by a launcher that goes on
+    ranks_dead.py --absent [NAME...]    it computes, then it is stopped
 
 Each operation has a group of its own, since one that has failed stays so. Those that need something
-of rank 1 must end with an error that names rank, operation and group; others may also succeed. The
-groups' timeout is far beyond the time that the job may take, so nothing here ends by it.
+of rank 1 must end with an error that names rank, operation and group; others may also succeed.
+Where it is killed the groups' timeout is far beyond the time that the job may take, so nothing ends
+by it. Where it is absent all operations are called at once, by threads, and end at the groups'
+timeout.
 """
 
+import contextlib
 import os
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import torch
@@ -103,7 +109,64 @@ OPERATIONS = {
 }
 
 
+MESSAGES = {"send": "received", "recv": "sent", "recv_from_any": "sent", "batch": "received"}
+
+
+def said_of(name, absence):
+    """What an error says at the timeout of the operation's number, and of rank 1. A barrier was the
+    group's only operation before."""
+    if name == "monitored_barrier":
+        return ["Rank 1 failed to pass monitoredBarrier"]
+    if name not in MESSAGES:
+        last = "rank 1 has not called it (its last one of this group was number 1, "
+        return ["(sequence 2)", *(["rank 1 did not answer: stopped"] if absence == "stopped" else [last, " s ago)"])]
+    missing = f"rank 1 has not {MESSAGES[name]} it"
+    if absence == "stopped":
+        return ["(message 1)", missing, "rank 1 did not answer: stopped"]
+    return ["(message 1)", missing + " (its last in this group: no message, and collective number 1, ", " s ago)"]
+
+
+def absent(wanted, store, rank, size):
+    """The operations of one rank that finds rank 1 late, or stopped."""
+    for absence in ("late", "stopped"):
+        groups = {name: dist.new_group(timeout=timedelta(seconds=6)) for name in wanted}
+        for group in groups.values():
+            dist.barrier(group=group)
+        if rank == DEAD and absence == "stopped":
+            store.set("stopped", str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif rank == DEAD:
+            store.wait([f"{absence}{each}" for each in range(size) if each != DEAD], timedelta(seconds=90))
+            continue
+
+        def outcome(name):
+            call, fails, words = OPERATIONS[name]
+            try:
+                call(groups[name], rank, size)
+            except (dist.DistBackendError, RuntimeError) as error:
+                text = str(error)
+                said = [f"Rank {rank} of {size} in group", words, *said_of(name, absence)]
+                missing = [each for each in said if each not in text]
+                return f"{absence}: {name}: lacks {missing}: {text}" if missing else ""
+            return f"{absence}: {name} succeeded without rank {DEAD}" if rank in fails else ""
+
+        with ThreadPoolExecutor(len(wanted)) as threads:
+            wrong = [each for each in threads.map(outcome, wanted) if each]
+        assert not wrong, f"rank {rank}: " + "\n".join(wrong)
+        store.set(f"{absence}{rank}", "ended")
+    store.wait([f"stopped{each}" for each in range(size) if each != DEAD], timedelta(seconds=60))
+    print(f"rank {rank}: all {len(wanted)} passed", flush=True)
+    if rank == 0:
+        with contextlib.suppress(ProcessLookupError):  # of another machine, or ended by the launcher
+            os.kill(int(store.get("stopped")), signal.SIGKILL)
+
+
 def main():
+    if "--absent" in sys.argv:
+        dist.init_process_group(BACKEND, timeout=timedelta(seconds=60))
+        wanted = sys.argv[2:] or [name for name in OPERATIONS if name != "objects"]
+        store = dist.distributed_c10d._get_default_store()
+        return absent(wanted, store, dist.get_rank(), dist.get_world_size())
     dist.init_process_group(BACKEND, timeout=timedelta(minutes=30))
     rank, size = dist.get_rank(), dist.get_world_size()
     wanted = sys.argv[1:] or list(OPERATIONS)

@@ -75,7 +75,8 @@ def timeout_of_messages(rank, size):
     come."""
     if rank == 0:
         start = time.time()
-        text = expect(dist.DistBackendError, ["RECV", "rank 1 has not sent it", "Timed out after 1 s"], dist.recv, torch.ones(3), 1)
+        words = ["RECV of Float[3] from rank 1 (message 1)", "rank 1 has not sent it", "Timed out after 1 s"]
+        text = expect(dist.DistBackendError, words, dist.recv, torch.ones(3), 1)
         assert 0.9 < time.time() - start < 8, time.time() - start
         print("met:", text.splitlines()[0], flush=True)
     else:
@@ -175,8 +176,8 @@ def late_rank(rank, size):
         time.sleep(12)
         return
     text = expect(dist.DistBackendError,
-                  ["ALLREDUCE of Float[3]", "Timed out after 4 s", "rank 2 has not called it",
-                   "number 1,", "s ago"], dist.all_reduce, torch.ones(3))
+                  [f"Rank {rank} of 3 in group", "ALLREDUCE of Float[3] (sequence 2)", "Timed out after 4 s",
+                   "rank 2 has not called it", "number 1,", "s ago"], dist.all_reduce, torch.ones(3))
     assert "rank 0 has" not in text and "rank 1 has" not in text, text
     print("met: a late rank", flush=True)
     time.sleep(4)  # mpirun ends the others when the first has left
@@ -194,8 +195,8 @@ def stopped_rank(rank, size):
            timeout=timedelta(seconds=3))
     expect(dist.DistBackendError, ["ALLREDUCE of Float[3]", "group", "Timed out after 4 s", "rank 1 did not answer"],
            dist.all_reduce, torch.ones(3), group=pair)
-    expect(dist.DistBackendError, ["RECV", "Timed out after 4 s", "rank 1 has not sent it"], dist.recv, torch.ones(3),
-           1, group=other)
+    expect(dist.DistBackendError, ["RECV of Float[3] from rank 1 (message 1)", "Timed out after 4 s",
+                                    "rank 1 has not sent it; rank 1 did not answer"], dist.recv, torch.ones(3), 1, group=other)
     expect(dist.DistBackendError, ["could not be made", "rank 1 did not come"],
            dist.new_group, timeout=timedelta(seconds=3))
     print("met: a stopped rank", flush=True)

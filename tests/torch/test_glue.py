@@ -288,6 +288,15 @@ def test_errors_of_dead_ranks_in_each_operation(transports):
     assert outcome.text.count("passed") == 2 and "Traceback" not in outcome.text, str(outcome)
 
 
+@pytest.mark.parametrize("transports", ["", "self,tcp"])
+def test_errors_of_absent_ranks_in_each_operation(transports):
+    """None waits longer than its group's timeout, and the error names the rank that was late, or
+    stopped, the operation's number, and what that rank has called last."""
+    env = {"POMONA_TRANSPORTS": transports} if transports else None
+    outcome = launch_forks(3, HERE / "ranks_dead.py", "--absent", env=env, timeout=150)
+    assert outcome.text.count("passed") == 2 and "Traceback" not in outcome.text, str(outcome)
+
+
 @pytest.mark.parametrize("name, ranks, times",
                          [("peer_leaves", 2, 1), ("peer_leaves_message", 2, 1), ("peer_leaves_group", 3, 2)])
 def test_errors_of_ranks_that_leave(name, ranks, times):
