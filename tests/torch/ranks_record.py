@@ -1,4 +1,5 @@
-"""Runs on every rank: the record of what was called, and the metrics. Argument: a prefix for files.
+"""Runs on every rank: the record of what was called, and the metrics. Arguments: two prefixes for
+files of one folder.
 
 Rank 0 calls one collective more than the others, which times out: each rank then has a file, rank 0
 at the timeout (POMONA_GLUE_RECORD), the others because they ask for it. The ranks are others than
@@ -26,6 +27,7 @@ def main():
     if rank < 2:
         dist.all_reduce(torch.ones(7), group=other)
         dist.send(torch.ones(3), 1) if rank == 0 else dist.recv(torch.ones(3), 0)
+    alone = next(each for each in [dist.new_group([rank]) for rank in range(world)] if each != dist.GroupMember.NON_GROUP_MEMBER)
     dist.barrier()
     metrics = pomona.metrics()
     sums = metrics["all_reduce"]
@@ -35,7 +37,9 @@ def main():
     assert metrics["broadcast"]["bytes"] == 40 and metrics["barrier"]["count"] >= 1, metrics
     assert pomona.metrics(reset=True) == metrics and pomona.metrics() == {}
     if rank != 0:
-        assert pomona.dump_record(sys.argv[1]) == f"{sys.argv[1]}{rank}"
+        for prefix in sys.argv[1:]:
+            assert pomona.dump_record(prefix) == f"{prefix}{rank}"
+            dist.all_reduce(torch.ones(1), group=alone)  # so that the second has more
         print("met: all passed")
         sys.stdout.flush()
         import time

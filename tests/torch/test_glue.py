@@ -5,6 +5,7 @@ import ctypes
 import importlib.util
 import json
 import os
+import pickle
 import re
 import socket
 import subprocess
@@ -163,8 +164,8 @@ def test_models(ranks):
 def test_errors_recorded(tmp_path):
     """Torch's own analyser reads the record, and finds the collective that rank 0 has called
     alone."""
-    prefix = tmp_path / "rank_"
-    outcome = launch(2, HERE / "ranks_record.py", prefix, env={"POMONA_GLUE_RECORD": str(prefix)})
+    prefix, second = tmp_path / "rank_", tmp_path / "later_"
+    outcome = launch(2, HERE / "ranks_record.py", prefix, second, env={"POMONA_GLUE_RECORD": str(prefix)})
     assert outcome.text.count("met: all passed") == 2, str(outcome)
     assert f"is in {prefix}0" in outcome.text, str(outcome)
     analyser = [PYTHON, "-m", "torch.distributed.flight_recorder.fr_trace", "--prefix", "rank_", str(tmp_path)]
@@ -172,6 +173,17 @@ def test_errors_recorded(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     words = done.stdout + done.stderr
     assert "all_reduce" in words and "Not all ranks" in words, words
+    # The same for people, of each prefix its own.
+    assert sorted(each.name for each in tmp_path.glob("*.json")) == ["later+_1.json", "rank+_0.json", "rank+_1.json"]
+    for rank in 0, 1:
+        entries = json.loads((tmp_path / f"rank+_{rank}.json").read_text())["entries"]
+        pickled = pickle.loads((tmp_path / f"rank_{rank}").read_bytes())["entries"]
+        assert entries == json.loads(json.dumps(pickled))
+        state, words = ("started", "all_reduce") if rank == 0 else ("completed", "all_reduce_barrier")
+        assert entries[-1]["state"] == state and entries[-1]["profiling_name"] == f"nccl:{words}", entries[-1]
+        assert [each["input_sizes"] for each in entries[:6]] == [[[1000]]] * 5 + [[[10]]], entries[:6]
+    later = json.loads((tmp_path / "later+_1.json").read_text())["entries"]
+    assert later[:-1] == entries and later[-1]["input_sizes"] == [[1]], later
 
 
 @pytest.mark.parametrize("ranks", [2, 3])

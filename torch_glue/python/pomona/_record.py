@@ -77,13 +77,16 @@ def record(glue: Any) -> dict[str, Any]:
 
 
 def dump(glue: Any, prefix: str, rank: int) -> str:
-    """Writes PREFIX + rank for torch's analyser, and the same as JSON beside it, for people."""
+    """Writes PREFIX + rank for torch's analyser, and the same as JSON beside it, for people:
+    rank+_0.json beside rank_0.
+    """
     path = f"{prefix}{rank}"
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    folder, name = os.path.split(prefix)
+    os.makedirs(folder or ".", exist_ok=True)
     content = record(glue)
     with open(path, "wb") as file:
         pickle.dump(content, file)
-    # A name without the prefix: the analyser reads whatever has it.
-    with open(os.path.join(os.path.dirname(path), f"{rank}.json"), "w", encoding="utf-8") as file:
+    # A name of the prefix's own in which it does not stand: the analyser reads whatever has it.
+    with open(os.path.join(folder, f"{name[:-1]}+{name[-1:]}{rank}.json"), "w", encoding="utf-8") as file:
         json.dump(content, file)
     return path
