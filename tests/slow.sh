@@ -153,8 +153,9 @@ hosts() {
             --mpirun "$tree/bin/mpirun" --hosts $count --timeout-factor 3 || code=$?
         [ $code = 0 ] || [ $code = 77 ] || status=$code
     done
-    say "Hosts with several interfaces, and lines of all rates"
-    POMONA_TEST_WHOLE=yes "$CTEST" --test-dir "$tree" -R '^launch_hosts_(cards|lines)$' --output-on-failure || status=$?
+    say "Hosts with several interfaces, lines of all rates, and torchrun on hosts that come and go"
+    POMONA_TEST_WHOLE=yes "$CTEST" --test-dir "$tree" -R '^(launch_hosts_(cards|lines)|torch_two_hosts)$' \
+        --output-on-failure || status=$?
     for count in 2 4; do
         say "PyTorch over $count hosts"
         (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$tree POMONA_HOSTS=$count PYTHONPATH=$tree/python \
