@@ -3,6 +3,7 @@
 The runner checks the output and that the job ends in time, with the right exit code.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ import torch
 import torch.distributed as dist
 from rank_device import DEVICE, take_device
 from rank_tests import TORCH
+from torch.multiprocessing.reductions import StorageWeakRef
 
 BACKEND = os.environ.get("TEST_BACKEND", "mpi")
 
@@ -238,13 +240,27 @@ def arguments(rank, size):
 
 
 def abort(rank, size):
+    """What MPI may still write into stays, though the program drops it; what is complete goes."""
+    complete, reduced, received = (torch.ones(1000) for _ in range(3))
+    held = [StorageWeakRef(each.untyped_storage()) for each in (complete, reduced, received)]
+    dist.all_reduce(complete)
+    del complete
+    until = time.time() + 10
+    while not held[0].expired() and time.time() < until:
+        time.sleep(0.01)
+    assert held[0].expired()
     if rank == 0:
-        work = dist.all_reduce(torch.ones(3), async_op=True)
+        works = [dist.all_reduce(reduced, async_op=True), dist.irecv(received, 1)]
         backend = dist.group.WORLD._get_backend(torch.device("cpu"))
         assert backend.get_error().name == "SUCCESS"
         backend.abort()
-        expect(dist.DistBackendError, ["aborted"], work.wait)
+        for work in works:
+            expect(dist.DistBackendError, ["aborted"], work.wait)
         assert backend.get_error().name == "COMM_ERROR"
+        del reduced, received, works, work
+        gc.collect()
+        time.sleep(0.5)
+        assert not held[1].expired() and not held[2].expired()
         print("met: aborted", flush=True)
     else:
         time.sleep(3)
