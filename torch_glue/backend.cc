@@ -72,6 +72,7 @@ void connect_first(const std::shared_ptr<Group>& group, std::chrono::millisecond
     }
     const std::string late = meet_world(timeout);
     if (!late.empty()) fail_group(*group, late);
+    end_lost_groups();
     const int error = make_world_comm(group->rank, &group->comm);
     if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
     const int watched = watch_presence(group->comm);

@@ -112,7 +112,7 @@ GlueWork::~GlueWork() {
     for (MPI_Request request : requests_) active |= request != MPI_REQUEST_NULL;
     if (!active) return;
     // Dropped without a wait: MPI still uses the tensors, and nobody is left to end the requests.
-    give_up_finalize("an operation was dropped before it was complete", group_->count->key);
+    give_up("an operation was dropped before it was complete");
     static_cast<void>(flow_.release());
     new std::vector<at::Tensor>(std::move(kept_));
     new std::vector<at::Tensor>(std::move(outputs_));

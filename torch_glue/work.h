@@ -255,7 +255,8 @@ private:
     std::string error_message(const std::string& cause) const;
     std::string what() const;  // "ALLREDUCE of Float[3] (sequence 2)"
     void tell_others(const std::string& cause) const;
-    std::string mpi_failure() const;  // empty: there was none
+    void give_up(const char* why) const;  // what MPI_Finalize would wait for
+    std::string mpi_failure() const;      // empty: there was none
     static void completed_by_mpi(void* context, int error, const MPI_Status* status);
 
     const std::shared_ptr<Group> group_;
@@ -312,6 +313,9 @@ private:
 // where get_future() is called. This makes get_future() wait, which costs the overlap. Off by
 // default.
 void set_futures_inline(bool on);
+// When all ranks have come to a new first group: what is still under way in groups that have failed
+// ends, since nobody waits for it any more, and MPI can be finalized again.
+void end_lost_groups();
 // Lets this process answer others that wait for it (presence.h).
 void start_watchdog();
 // Python ends: after this no Future is completed (its callbacks may be Python) and no tensor freed

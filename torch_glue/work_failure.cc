@@ -4,6 +4,8 @@
 #include "torch_glue/work.h"
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <sstream>
 #include <thread>
 
@@ -28,6 +30,16 @@ constexpr auto kLong = 1s;
 // wait for hours, and would ask all.
 constexpr auto kLastMoments = 2s;
 
+// Groups with operations that were given up, which MPI_Finalize would wait for.
+struct LostGroups {
+    std::mutex mutex;
+    std::vector<std::weak_ptr<Group>> all;  // under mutex
+};
+LostGroups& lost_groups() {
+    static auto* const groups = new LostGroups;
+    return *groups;
+}
+
 std::string departed_text(const std::string& who) {
     return who + (who.rfind("ranks", 0) == 0 ? " have" : " has") +
            " ended the program without taking part";
@@ -47,6 +59,28 @@ std::string GlueWork::mpi_failure() const {
     return mpi_error_ == MPI_SUCCESS ? std::string() : failure_text(mpi_error_, mpi_text_);
 }
 
+void GlueWork::give_up(const char* why) const {
+    give_up_finalize(why, group_->count->key);
+    std::lock_guard lock(lost_groups().mutex);
+    auto& all = lost_groups().all;
+    const auto is_this = [this](const auto& other) { return other.lock() == group_; };
+    if (std::none_of(all.begin(), all.end(), is_this)) all.emplace_back(group_);
+}
+
+void end_lost_groups() {
+    if (!mpi().X_Comm_revoke) return;
+    std::vector<std::weak_ptr<Group>> lost;
+    {
+        std::lock_guard lock(lost_groups().mutex);
+        lost.swap(lost_groups().all);
+    }
+    for (const auto& each : lost) {
+        const auto group = each.lock();
+        if (!group || mpi().X_Comm_revoke(group->comm) != MPI_SUCCESS) continue;
+        take_back_finalize(group->count->key);
+    }
+}
+
 void GlueWork::abort() {
     group_->aborted.store(true);
     fail("aborted");
@@ -64,7 +98,7 @@ std::string GlueWork::given_up() const {
 
 void GlueWork::fail_bereft() {
     const std::string who = departed();
-    give_up_finalize("a rank has left", group_->count->key);
+    give_up("a rank has left");
     complete(who.empty() ? given_up() : departed_text(who));
 }
 
@@ -87,7 +121,7 @@ void GlueWork::ask_others() const {
 }
 
 void GlueWork::expire() {
-    give_up_finalize("an operation timed out", group_->count->key);
+    give_up("an operation timed out");
     std::string who;
     if (awaited_ != 0 && phase_.load() == Phase::Held)
         who = "It was to start after the callbacks of the Future of sequence " +
@@ -103,7 +137,7 @@ void GlueWork::expire() {
 }
 
 void GlueWork::fail(const std::string& text) {
-    give_up_finalize("an operation was aborted", group_->count->key);
+    give_up("an operation was aborted");
     complete(text);
 }
 

@@ -552,6 +552,42 @@ def again_and_again(rank, size):
     print("met: again and again", flush=True)
 
 
+def recovered(rank, size, how):
+    """A group ends by abort or shutdown, and the next one works; the job ends in good order."""
+    for turn in range(20):
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        if how == "unmatched" and rank == turn % size:
+            work = dist.all_reduce(torch.ones(300000 if turn % 2 else 3), async_op=True)
+            backend.abort()
+            expect(dist.DistBackendError, ["aborted"], work.wait)
+        elif how == "shutdown":
+            backend.shutdown()
+        else:
+            backend.abort()
+        dist.destroy_process_group()
+        dist.init_process_group(BACKEND)
+        x = torch.full((1000,), rank + turn)
+        dist.all_reduce(x)
+        assert x[0].item() == sum(other + turn for other in range(size))
+        if turn == 10:
+            before = pages()
+    assert pages() < before + 1000, (before, pages())
+    dist.destroy_process_group()
+    print("met: recovered", flush=True)
+
+
+def recovered_from_abort(rank, size):
+    recovered(rank, size, "abort")
+
+
+def recovered_from_shutdown(rank, size):
+    recovered(rank, size, "shutdown")
+
+
+def recovered_from_unmatched(rank, size):
+    recovered(rank, size, "unmatched")
+
+
 def told_of_failures(rank, size):
     """A rank fails in an operation that is over for others: who then waits for it is told soon, and
     what has failed there. Other groups go on."""

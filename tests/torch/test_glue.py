@@ -242,6 +242,9 @@ def test_more_than_two_gigabytes():
         ("options", 2),
         ("forked", 2),
         ("again_and_again", 2),
+        ("recovered_from_abort", 2),
+        ("recovered_from_shutdown", 2),
+        ("recovered_from_unmatched", 2),
         ("many_groups", 2),
         ("leave_without_destroy", 2),
         ("leave_pending", 1),
@@ -250,7 +253,8 @@ def test_more_than_two_gigabytes():
 def test_errors(name, times):
     if name == "late_world":
         on_one_machine("MPI_Init waits there for all ranks, whatever the group's timeout")
-    by_launcher = name in ("timeout", "abort", "late_world", "store_fails", "forked") or name.startswith("leave")
+    by_launcher = name in ("timeout", "abort", "late_world", "store_fails", "forked")
+    by_launcher = by_launcher or name.startswith(("leave", "recovered"))
     outcome = (launch if by_launcher else launch_forks)(2, HERE / "ranks_errors.py", name, timeout=60)
     assert outcome.text.count("met:") == times, str(outcome)
     # After a timeout some rank leaves without MPI_Finalize, which a launcher may report as a
