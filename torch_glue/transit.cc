@@ -207,8 +207,14 @@ void Transit::pieces_by_streams(const at::Tensor& t, MPI_Count count, int64_t di
 
 // -----------------------------------------------------------------------------------------------
 
+// First to the target's dtype: torch, which copies float32 to float16 in a way of its own, forgets
+// there that the target is negated.
 void Transit::copy_all(const Copies& copies) {
-    for (const auto& [host, target] : copies) at::Tensor(target).copy_(host.view_as(target));
+    for (const auto& [host, target] : copies) {
+        const bool apart = target.is_neg() && host.scalar_type() != target.scalar_type();
+        const at::Tensor from = apart ? host.to(target.scalar_type()) : host;
+        at::Tensor(target).copy_(from.view_as(target));
+    }
 }
 
 void Transit::install() {

@@ -410,6 +410,7 @@ def conjugated(count, stride=1):
 LAZY = {  # views that only say that their values are others than those in memory
     "negative": negated,
     "negative strided": lambda count: negated(count, 2),
+    "negative of 16 bits": lambda count: torch._neg_view(torch.zeros(count, dtype=torch.float16)),
     "imaginary of conjugated": lambda count: torch.conj(torch.zeros(count, dtype=torch.complex64)).imag,
     "conjugated": conjugated,
     "conjugated strided": lambda count: conjugated(count, 2),
