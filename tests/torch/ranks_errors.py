@@ -343,6 +343,15 @@ def options(rank, size):
     found = dist.group.WORLD._get_backend(torch.device("cpu")).options
     assert found._timeout == timedelta(seconds=60), found._timeout
     assert found.backend == BACKEND, found.backend
+    # Collectives count, messages do not; of each group by itself.
+    for group in (dist.group.WORLD, dist.new_group()):
+        before = group._get_sequence_number_for_group()
+        dist.barrier(group=group)
+        if rank == 0:
+            dist.send(torch.ones(2), group_dst=1, group=group)
+        elif rank == 1:
+            dist.recv(torch.ones(2), group_src=0, group=group)
+        assert group._get_sequence_number_for_group() == before + 1
     print("met: options", flush=True)
 
 

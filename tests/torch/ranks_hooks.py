@@ -68,6 +68,49 @@ def test_bf16(rank, world):
     check_bytes(hook, 3, 2 * share_of(world) * (world + 1))
 
 
+def test_bf16_accumulate(rank, world):
+    """Sums are rounded after each addition: to other values than those of fp32, not far off."""
+    for kind in (hooks.Bf16, hooks.Fp16):
+        hook, plain = kind(accumulate=torch.bfloat16), kind()
+        for (got, want), (fp32, _) in zip(steps(hook, 2), steps(plain, 2)):
+            assert torch.allclose(got, want, rtol=2e-2, atol=4e-2)
+            # Of two the one rounding is the same.
+            assert world <= 2 or not torch.equal(got, fp32)
+        assert hook.bytes == plain.bytes
+    try:
+        hooks.Bf16(accumulate=torch.float16)
+    except ValueError as error:
+        assert "torch.float32 or torch.bfloat16" in str(error)
+    else:
+        raise AssertionError("accumulate=torch.float16 was taken")
+
+
+class Buffered(Given):
+    def __init__(self, rank):
+        super().__init__()
+        for part in self.parts:  # no value of 16 bits, and too large for fp16
+            torch.nn.init.constant_(part, 1e6 + 1 / 16 + rank)
+        self.register_buffer("seen", torch.full((3000,), 1e6 + 1 / 8 + rank))
+
+
+def test_broadcasts_are_whole(rank, world):
+    """Hooks see gradients alone: parameters and buffers are rank 0's to the bit."""
+    for hook in (hooks.Fp16(), hooks.Bf16(), hooks.TopK(0.01), hooks.Int8(), hooks.Reproducible()):
+        model = Buffered(rank)
+        network = torch.nn.parallel.DistributedDataParallel(model)
+        network.register_comm_hook(None, hook)
+        for step in range(2):
+            model.seen.fill_(1e6 + 1 / 8 + rank + step)
+            network(gradient(rank, step)).backward()
+            assert (model.seen == 1e6 + 1 / 8 + step).all(), hook.__name__
+            assert all((part == 1e6 + 1 / 16).all() for part in model.parts), hook.__name__
+        assert hook.bytes_plain == 2 * NUMBER * 4, "another tensor than gradients"
+        part = torch.full((1000,), 1e6 + rank + 1 / 16)
+        dist.broadcast(part, world - 1)
+        assert (part == 1e6 + world - 1 + 1 / 16).all()
+        assert hook.bytes_plain == 2 * NUMBER * 4
+
+
 def test_top_k_of_all(rank, world):
     hook = hooks.TopK(1.0)
     for got, want in steps(hook, 2):

@@ -99,6 +99,7 @@ def register() -> None:
         c10d.Backend.register_backend("pomona", creator, extended_api=True, devices=DEVICES)
     _wrap_monitored_barrier(dist, c10d)
     _wrap_set_timeout(c10d)
+    _wrap_sequence_number(c10d)
     _regroup.install(dist, c10d)
     _coalescing.install(dist, c10d)
     _members.install(c10d)
@@ -398,6 +399,23 @@ def _wrap_set_timeout(c10d: Any) -> None:
             original(timeout, group)
 
     c10d._set_pg_timeout = set_pg_timeout
+
+
+def _wrap_sequence_number(c10d: Any) -> None:
+    """torch asks the groups of a few backends alone for it, by their names."""
+    original = getattr(c10d.ProcessGroup, "_get_sequence_number_for_group", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def sequence_number(self: Any) -> int:
+        for device in [] if _state["glue"] is None else self._device_types:
+            backend = self._get_backend(device)
+            if isinstance(backend, _state["glue"].ProcessGroupPomona):
+                return int(backend._get_sequence_number_for_group())
+        return int(original(self))
+
+    c10d.ProcessGroup._get_sequence_number_for_group = sequence_number
 
 
 def _make_store(world: dict[str, Any], timeout: timedelta | None) -> Any:

@@ -55,7 +55,7 @@ class Hook:
 
 
 class Shares(Hook):
-    """Each rank averages its share of all ranks' gradients in fp32, and gives the result to all.
+    """Each rank averages its share of all ranks' gradients, and gives the result to all.
 
     Both times they travel packed: a matrix of fp32 in, one of as many rows out.
     """
@@ -70,6 +70,10 @@ class Shares(Hook):
         """What pack() has made, back to (rows, n) in fp32."""
         raise NotImplementedError
 
+    def mean(self, packed: torch.Tensor) -> torch.Tensor:
+        """Of what all ranks have sent, one row in fp32."""
+        return self.unpack(packed).mean(dim=0, keepdim=True)
+
     def average_shares(self, buffer: torch.Tensor, wanted: torch.Tensor) -> tuple[Any, torch.Tensor]:
         """The Future of the average; and what the others get of `wanted`."""
         size = self.size()
@@ -82,7 +86,7 @@ class Shares(Hook):
         work = dist.all_to_all_single(received, packed, group=self.group, async_op=True)
 
         def back(_: Any) -> torch.Tensor:
-            mine = self.pack(self.unpack(received).mean(dim=0, keepdim=True))
+            mine = self.pack(self.mean(received))
             everybody = mine.new_empty(size * mine.numel())
             self.count(mine)
             dist.all_gather_into_tensor(everybody, mine.flatten(), group=self.group)
@@ -93,18 +97,30 @@ class Shares(Hook):
 
 
 class Cast(Shares):
-    """Gradients travel as `dtype`; their sum is made in fp32, so that fp16 does not overflow in
-    it."""
+    """Gradients travel as `dtype`; their sum is made in `accumulate`: in fp32 fp16 does not
+    overflow in it, and nothing is rounded but the result; in bf16, after each addition, it takes
+    half the memory. Raises ValueError where `accumulate` is another dtype."""
 
-    def __init__(self, dtype: torch.dtype, group: Any = None) -> None:
+    def __init__(self, dtype: torch.dtype, group: Any = None, accumulate: torch.dtype = torch.float32) -> None:
         super().__init__(group)
+        if accumulate not in (torch.float32, torch.bfloat16):
+            raise ValueError(f"accumulate must be torch.float32 or torch.bfloat16, not {accumulate}")
         self.dtype = dtype
+        self.accumulate = accumulate
 
     def pack(self, values: torch.Tensor) -> torch.Tensor:
         return values.to(self.dtype)
 
     def unpack(self, packed: torch.Tensor) -> torch.Tensor:
         return packed.float()
+
+    def mean(self, packed: torch.Tensor) -> torch.Tensor:
+        if self.accumulate == torch.float32:
+            return super().mean(packed)
+        total = packed[0].to(self.accumulate, copy=True)
+        for row in packed[1:]:
+            total += row.to(self.accumulate)
+        return total.div_(self.size()).float()[None]
 
     def average(self, bucket: GradBucket) -> Any:
         return self.average_shares(bucket.buffer(), bucket.buffer())[0]
@@ -113,15 +129,15 @@ class Cast(Shares):
 class Fp16(Cast):
     """Half the bytes of fp32; a gradient beyond 65504 becomes infinite."""
 
-    def __init__(self, group: Any = None) -> None:
-        super().__init__(torch.float16, group)
+    def __init__(self, group: Any = None, accumulate: torch.dtype = torch.float32) -> None:
+        super().__init__(torch.float16, group, accumulate)
 
 
 class Bf16(Cast):
     """Half the bytes of fp32, with its range and 8 bits of precision."""
 
-    def __init__(self, group: Any = None) -> None:
-        super().__init__(torch.bfloat16, group)
+    def __init__(self, group: Any = None, accumulate: torch.dtype = torch.float32) -> None:
+        super().__init__(torch.bfloat16, group, accumulate)
 
 
 class Residuals:
