@@ -128,9 +128,11 @@ void agree(Group& group) {
     const char* sums = std::getenv("POMONA_GLUE_SUM16");
     const MPI_Count ring_from = from_environment("POMONA_GLUE_PEER_BYTES", kRingFrom);
     const int64_t machine = machine_number();
+    const char* exact = std::getenv("POMONA_GLUE_SUM");
     enum {
         kChunk,
         kNative,
+        kExact,
         kNoRing,
         kFrom,
         kFromShared,
@@ -143,6 +145,7 @@ void agree(Group& group) {
     int64_t words[kWords];
     words[kChunk] = own_chunk();
     words[kNative] = sums != nullptr && std::string_view(sums) == "native";
+    words[kExact] = exact != nullptr && std::string_view(exact) == "reproducible";
     words[kNoRing] = ring_from <= 0 || machine < 0 || group.size < 2 || !can_share_memory();
     words[kFrom] = ring_from;
     words[kFromShared] = from_environment("POMONA_GLUE_PEER_BYTES", kSharedFrom);
@@ -164,6 +167,9 @@ void agree(Group& group) {
                               "be given to one process");
     group.chunk = words[kChunk];
     group.sums_16_bits_natively = words[kNative] != 0;
+    group.sums_exactly = words[kExact] != 0;
+    if (group.sums_exactly && group.size > most_ranks_of_exact_sums())
+        fail_group(group, filled(messages::summands_many, most_ranks_of_exact_sums()));
     const bool one_machine = words[kMachine] == -words[kMachineToo];
     if (words[kNoRing] != 0 || !one_machine) return;
     constexpr int64_t kLine = 32 << 10;  // at least, and a multiple: room for the trial, any dtype
@@ -317,13 +323,15 @@ WorkPointer ProcessGroupPomona::broadcast(Tensors& tensors, const c10d::Broadcas
 }
 
 // Sums of 16-bit floats are made in fp32 and rounded once, unless that changes nothing: of two
-// terms the kernels do so anyway. Averages and factors round once more.
+// terms the kernels do so anyway. Averages and factors round once more. As whole numbers they are
+// always made so, however many ranks there are.
 bool ProcessGroupPomona::widens(const at::Tensor& t, const c10d::ReduceOp& op) const {
     const auto dtype = t.scalar_type();
-    if ((dtype != at::kHalf && dtype != at::kBFloat16) || group_->sums_16_bits_natively)
-        return false;
+    if (dtype != at::kHalf && dtype != at::kBFloat16) return false;
     const bool more = op.op_ == c10d::ReduceOp::AVG || is_premultiplied(op);
     if (!more && op.op_ != c10d::ReduceOp::SUM) return false;
+    if (group_->sums_exactly) return true;
+    if (group_->sums_16_bits_natively) return false;
     return size_ > 2 || (size_ == 2 && more);
 }
 
@@ -352,6 +360,24 @@ bool ProcessGroupPomona::sums_by_peers(const at::Tensor& t, const Reduction& red
     return !reduction.average || at::isFloatingType(t.scalar_type());
 }
 
+bool ProcessGroupPomona::sums_exactly(at::ScalarType summand, const Reduction& reduction) const {
+    return group_->sums_exactly && reduction.op == MPI_SUM && has_exact_sum(summand);
+}
+
+// The pieces are as long on all ranks, wherever their tensors are.
+void ProcessGroupPomona::begin_exact_sums(Transit& transit, const Tensors& inputs,
+                                          const Tensors& outputs, const c10d::ReduceOp& op) const {
+    constexpr int64_t kPiece = int64_t{4} << 20;
+    const auto is_such = [&](const at::Tensor& t) {
+        const at::ScalarType dtype = widens(t, op) ? at::kFloat : t.scalar_type();
+        return sums_exactly(dtype, reduction_for(dtype, op));
+    };
+    if (!group_->sums_exactly || std::none_of(inputs.begin(), inputs.end(), is_such)) return;
+    Tensors all = inputs;
+    all.insert(all.end(), outputs.begin(), outputs.end());
+    transit.begin_exact_sums(all, rank_, group_->chunk > 0 ? group_->chunk : kPiece);
+}
+
 void ProcessGroupPomona::add_allreduce(const at::Tensor& tensor, const c10d::ReduceOp& op,
                                        Transit& transit, bool alone) {
     const at::Tensor source = summand(tensor, op);
@@ -361,6 +387,12 @@ void ProcessGroupPomona::add_allreduce(const at::Tensor& tensor, const c10d::Red
         return mpi().Iallreduce_c(MPI_IN_PLACE, data, count, type, op, comm, request);
     };
     const int64_t divisor = reduction.average ? size_ : 1;
+    if (sums_exactly(source.scalar_type(), reduction)) {
+        ExactSum sum;
+        sum.divisor = divisor;
+        transit.sum_exactly(source, {}, tensor, std::move(sum));
+        return;
+    }
     if (alone && sums_by_peers(source, reduction)) {
         const at::Tensor flat = plain(source);  // now: in the order of the caller's stream
         const auto then = [flat, tensor](Transit& way) {
@@ -388,6 +420,7 @@ WorkPointer ProcessGroupPomona::allreduce(Tensors& tensors, const c10d::Allreduc
         start(OpType::ALLREDUCE, "mpi:all_reduce", opts.timeout, tensors, {.op = &opts.reduceOp});
     work->set_outputs(tensors);
     Transit transit(*work);
+    begin_exact_sums(transit, tensors, {}, opts.reduceOp);
     add_allreduce(tensor, opts.reduceOp, transit, /*alone=*/true);
     transit.install();
     return launch(work, opts.asyncOp);
@@ -421,6 +454,7 @@ WorkPointer ProcessGroupPomona::allreduce_coalesced(Tensors& tensors,
     Tensors apart = apart_if(shared, tensors);
     const at::NoGradGuard no_grad;
     for (size_t i = 0; shared && i < apart.size(); ++i) apart[i].copy_(tensors[i]);
+    begin_exact_sums(transit, apart, {}, opts.reduceOp);
     for (const at::Tensor& tensor : apart)
         add_allreduce(tensor, opts.reduceOp, transit, /*alone=*/false);
     copy_from_apart(transit, apart, tensors);
@@ -439,9 +473,18 @@ WorkPointer ProcessGroupPomona::reduce(Tensors& tensors, const c10d::ReduceOptio
                       {.root = opts.rootRank, .op = &opts.reduceOp});
     work->set_outputs(tensors);
     Transit transit(*work);
-    const at::Tensor host = transit.readable(source);
     const int root_rank = static_cast<int>(opts.rootRank);
     const bool root = rank_ == root_rank;
+    if (sums_exactly(source.scalar_type(), reduction)) {
+        begin_exact_sums(transit, tensors, {}, opts.reduceOp);
+        ExactSum sum;
+        sum.root = root_rank;
+        sum.divisor = reduction.average ? size_ : 1;
+        transit.sum_exactly(source, {}, root ? tensor : at::Tensor(), std::move(sum));
+        transit.install();
+        return launch(work, opts.asyncOp);
+    }
+    const at::Tensor host = transit.readable(source);
     if (root && reduction.average) transit.divide(host, size_);
     if (root) transit.copy(host, tensor);
     work->keep(host);
@@ -537,6 +580,13 @@ void ProcessGroupPomona::add_reduce_scatter(GlueWork& work, const at::Tensor& ou
     const Reduction reduction = reduction_for(summands.scalar_type(), op);
     const at::Tensor room = room_for_sum(output, op);
     const int64_t divisor = reduction.average ? size_ : 1;
+    if (sums_exactly(summands.scalar_type(), reduction)) {
+        ExactSum sum;
+        sum.parts.assign(static_cast<size_t>(size_), output.numel());
+        sum.divisor = divisor;
+        transit.sum_exactly(summands, room, output, std::move(sum));
+        return;
+    }
     const auto by_host = [=, work = &work](const at::Tensor& given, Transit& way) {
         const at::Tensor source = way.readable(given);
         at::Tensor target = way.room(room);
@@ -575,6 +625,7 @@ WorkPointer ProcessGroupPomona::_reduce_scatter_base(at::Tensor& output, at::Ten
                       {input}, {.op = &opts.reduceOp});
     work->set_outputs({output});
     Transit transit(*work);
+    begin_exact_sums(transit, {input}, {output}, opts.reduceOp);
     add_reduce_scatter(*work, output, input, opts.reduceOp, transit, /*alone=*/true);
     transit.install();
     return launch(work, opts.asyncOp);
@@ -591,6 +642,7 @@ WorkPointer ProcessGroupPomona::reduce_scatter_tensor_coalesced(
     work->set_outputs(outputs);
     Transit transit(*work);
     const Tensors apart = apart_if(pairs_overlap(outputs, inputs), outputs);
+    begin_exact_sums(transit, inputs, apart, opts.reduceOp);
     for (size_t i = 0; i < inputs.size(); ++i)
         add_reduce_scatter(*work, apart[i], inputs[i], opts.reduceOp, transit, inputs.size() == 1);
     copy_from_apart(transit, apart, outputs);

@@ -127,6 +127,10 @@ private:
     bool by_peers(MPI_Count bytes) const;
     bool tells_for_peers() const { return by_peers(group_->ring_from); }  // all_to_all
     bool sums_by_peers(const at::Tensor&, const Reduction&) const;
+    // glue_sum=reproducible: whether this is such a sum, and what comes before all of a call's.
+    bool sums_exactly(at::ScalarType summand, const Reduction&) const;
+    void begin_exact_sums(Transit&, const Tensors& inputs, const Tensors& outputs,
+                          const c10d::ReduceOp&) const;
     void leave_ring();
     bool widens(const at::Tensor&, const c10d::ReduceOp&) const;
     at::Tensor summand(const at::Tensor&, const c10d::ReduceOp&) const;  // what MPI is to reduce

@@ -332,6 +332,15 @@ WorkPointer ProcessGroupPomona::reduce_scatter(Tensors& outputs, std::vector<Ten
     const at::Tensor whole = summand(at::cat(flat), opts.reduceOp);
     const at::Tensor room = room_for_sum(output, opts.reduceOp);
     const int64_t divisor = reduction.average ? size_ : 1;
+    if (sums_exactly(whole.scalar_type(), reduction)) {
+        begin_exact_sums(transit, inputs[0], outputs, opts.reduceOp);
+        ExactSum sum;
+        sum.parts.assign(counts.begin(), counts.end());
+        sum.divisor = divisor;
+        transit.sum_exactly(whole, room, output, std::move(sum));
+        transit.install();
+        return launch(work, opts.asyncOp);
+    }
     const auto by_host = [=, work = work.get()](Transit& way) {
         const at::Tensor source = way.readable(whole);
         const at::Tensor target = way.room(room);

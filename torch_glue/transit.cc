@@ -121,6 +121,15 @@ void Transit::copy(const at::Tensor& host, const at::Tensor& target) {
 }
 
 void Transit::copy_after(const at::Tensor& from, const at::Tensor& target) {
+    const bool by_user = !target.device().is_cpu() && passage_of(target) == Passage::Copies;
+    if (!exact_sums_.empty() && !by_user) {  // when the last of them has its result
+        auto& after = exact_sums_.back().after;
+        after = [work = &work_, from, target, before = std::move(after)] {
+            if (before) before();
+            Transit(*work).copy_after(from, target);
+        };
+        return;
+    }
     if (!from.device().is_cpu() && passage_of(from) == Passage::Streams) store(target, from);
     else if (!from.device().is_cpu() && passage_of(from) == Passage::Direct)
         copy(seen_by_host(from), target);
@@ -205,6 +214,40 @@ void Transit::pieces_by_streams(const at::Tensor& t, MPI_Count count, int64_t di
     if (!flat.is_same(t)) store(t, flat);
 }
 
+// ---- sums as whole numbers --------------------------------------------------------------------
+
+void Transit::begin_exact_sums(const std::vector<at::Tensor>& tensors, int rank,
+                               int64_t piece_bytes) {
+    c10::Device where(c10::DeviceType::CPU);
+    for (const at::Tensor& t : tensors) {
+        if (!t.device().is_cpu() && passage_of(t) != Passage::Copies) where = t.device();
+    }
+    exact_flow_ = &work_.flow(where);
+    exact_rank_ = rank;
+    exact_bytes_ = piece_bytes;
+}
+
+void Transit::sum_exactly(const at::Tensor& source, const at::Tensor& room_like,
+                          const at::Tensor& output, ExactSum sum) {
+    sum.source = readable(source);
+    at::Tensor target = sum.source;
+    if (room_like.defined()) {
+        target = room(room_like);
+        if (overlaps(target, sum.source)) target = other_room(target, room_like);
+    }
+    work_.keep(sum.source);
+    work_.keep(target);
+    if (output.defined()) {
+        sum.target = target;
+        // What a thread of the user's copies must be known before the operation begins; the rest
+        // is a part of the last stage, which is made when its turn comes.
+        if (!output.device().is_cpu() && passage_of(output) == Passage::Copies)
+            copy(target, output);
+        else sum.after = [work = &work_, target, output] { Transit(*work).copy(target, output); };
+    }
+    exact_sums_.push_back(std::move(sum));
+}
+
 // -----------------------------------------------------------------------------------------------
 
 // First to the target's dtype: torch, which copies float32 to float16 in a way of its own, forgets
@@ -218,6 +261,8 @@ void Transit::copy_all(const Copies& copies) {
 }
 
 void Transit::install() {
+    if (!exact_sums_.empty())
+        ExactSums::plan(*exact_flow_, exact_rank_, exact_bytes_, std::move(exact_sums_));
     if (!divisions_.empty() || !host_copies_.empty()) {
         work_.set_unpack([divisions = std::move(divisions_), copies = std::move(host_copies_)] {
             for (const auto& [host, divisor] : divisions) glue::divide(host, divisor);

@@ -5,6 +5,7 @@
 // written by a thread of the user's, in its stream's order.
 #pragma once
 
+#include "torch_glue/exact_sums.h"
 #include "torch_glue/exchange.h"
 #include "torch_glue/overlap.h"
 #include "torch_glue/tensor.h"
@@ -80,6 +81,14 @@ public:
                              const std::vector<at::Tensor>& flat, int64_t told_from,
                              const Later& by_host, const Later& then);
 
+    // Sums as whole numbers, of float32, float64 and complex tensors. First, with all tensors of
+    // the operation, which may have sums of other kinds beside them:
+    void begin_exact_sums(const std::vector<at::Tensor>& tensors, int rank, int64_t piece_bytes);
+    // `output`: undefined where this rank gets nothing. `room`: for the result before it is copied
+    // there; undefined: that of the source.
+    void sum_exactly(const at::Tensor& source, const at::Tensor& room, const at::Tensor& output,
+                     ExactSum sum);
+
     void install();  // the last word, before launch()
 
 private:
@@ -97,6 +106,10 @@ private:
     std::vector<std::pair<at::Tensor, int64_t>> divisions_;
     Copies host_copies_;
     Copies device_copies_;
+    Flow* exact_flow_ = nullptr;
+    int exact_rank_ = 0;
+    int64_t exact_bytes_ = 0;
+    std::vector<ExactSum> exact_sums_;
 };
 
 }  // namespace pomona::glue

@@ -98,6 +98,7 @@ struct Group {
     Lane collectives, messages;
     MPI_Count chunk = 0;  // bytes; longer sums go in pieces of it, on all ranks; 0: whole
     bool sums_16_bits_natively = false;
+    bool sums_exactly = false;          // glue_sum=reproducible
     std::shared_ptr<PeerRing> ring;     // null: sums of device tensors go through the host
     MPI_Count ring_from = 0;            // bytes; shorter sums do, too
     std::shared_ptr<GroupCount> count;  // of collectives, for ranks that leave

@@ -12,7 +12,7 @@ alone: parameters and buffers are broadcast whole.
 
 # No `from __future__ import annotations`: DDP compares the annotations of hooks with its own types.
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -243,11 +243,13 @@ class Int8(Shares):
 
 
 class Reproducible(Hook):
-    """The same bits whichever rank has which gradients, in whatever order.
+    """The same bits whichever rank has which gradients, in whatever order they are added.
 
-    Sums are made of whole numbers: each block's values by one power of two, chosen by the largest
-    of all ranks, with 40 bits below it. 8 bytes for each value and 8 for each block of `block`
-    values. Raises ValueError where `block` is not positive.
+    With another number of ranks a rank's own gradients are those of other rows, which are rounded
+    where they are added up: MicroBatches is for that. Sums are made of whole numbers: each block's
+    values by one power of two, chosen by the largest of all ranks, with 40 bits below it. 8 bytes
+    for each value and 8 for each block of `block` values. Raises ValueError where `block` is not
+    positive.
     """
 
     BITS = 40  # 23 more are left for the sum: 8 million ranks
@@ -279,3 +281,70 @@ class Reproducible(Hook):
             return buffer.copy_((whole / scale / self.size()).flatten()[: buffer.numel()])
 
         return work.get_future().then(add)
+
+
+class MicroBatches:
+    """The mean gradient of micro-batches that are dealt among the ranks, with the same bits however
+    they are dealt: with any number of ranks, in any order.
+
+        own = pomona.hooks.MicroBatches(model.parameters())
+        for x, y in mine:                   # of a DistributedDataParallel: within no_sync()
+            loss(model(x), y).backward()
+            own.add()
+        own.average()                       # into .grad
+        optimizer.step()
+
+    What a rank adds to .grad itself is rounded at each addition, so it would depend on which
+    micro-batches are its own. So here each one's gradients are kept until average() (their memory
+    times the rank's micro-batches), which adds all as whole numbers: 12 bytes a value travel. Of
+    float32 and 16-bit parameters, all on one device. Raises ValueError for others.
+    """
+
+    BITS = 40  # below the largest summand of a value; 22 more for the sum: 4 million micro-batches
+
+    def __init__(self, parameters: Iterable[torch.Tensor], group: Any = None) -> None:
+        self.parameters = list(parameters)
+        self.group = group
+        self.kept: list[torch.Tensor] = []
+        for parameter in self.parameters:
+            if parameter.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+                raise ValueError(f"MicroBatches is for parameters of float32 and 16-bit floats, not {parameter.dtype}")
+
+    def add(self) -> None:
+        """Takes what is in .grad, which is None then: one micro-batch's gradients."""
+        parts = [torch.zeros_like(each) if each.grad is None else each.grad for each in self.parameters]
+        self.kept.append(torch.cat([part.detach().flatten().float() for part in parts]))
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def average(self) -> int:
+        """Collective: .grad is then the mean of all ranks' micro-batches since the last call.
+        Returns their number; of none, the mean is 0."""
+        length = sum(parameter.numel() for parameter in self.parameters)
+        device = self.parameters[0].device
+        highest = torch.zeros(length, device=device)
+        for each in self.kept:
+            largest = each.abs()
+            torch.maximum(highest, torch.where(largest.isfinite(), largest, torch.inf), out=highest)
+        dist.all_reduce(highest, op=dist.ReduceOp.MAX, group=self.group)
+        finite = highest.isfinite()
+        exponents = torch.frexp(torch.where(finite, highest, 0.0)).exponent
+        scale = torch.ldexp(torch.ones(length, device=device, dtype=torch.float64), self.BITS - exponents)
+        whole = torch.zeros(length + 1, device=device, dtype=torch.int64)
+        whole[-1] = len(self.kept)
+        for each in self.kept:
+            whole[:-1] += torch.where(finite, each, 0.0).double().mul_(scale).round_().to(torch.int64)
+        dist.all_reduce(whole, group=self.group)
+        total = int(whole[-1])
+        mean = (whole[:-1] / scale / max(total, 1)).float()
+        if not finite.all():  # on all ranks
+            broken = torch.zeros(length, device=device)
+            for each in self.kept:
+                broken += torch.where(each.isfinite(), 0.0, each)
+            dist.all_reduce(broken, group=self.group)
+            mean = torch.where(finite, mean, broken)
+        self.kept.clear()
+        parts = mean.split([parameter.numel() for parameter in self.parameters])
+        for parameter, part in zip(self.parameters, parts):
+            parameter.grad = part.view_as(parameter).to(parameter.dtype)
+        return total
