@@ -24,6 +24,9 @@ COMPLEX = [torch.complex64, torch.complex128]
 UNSIGNED = [torch.uint16, torch.uint32, torch.uint64]
 FLOAT8 = [torch.float8_e5m2, torch.float8_e4m3fn]
 MOVED = [torch.bool, *INTEGERS, *FLOATS, *COMPLEX, *UNSIGNED, *FLOAT8]
+# Moved alone; torch itself does next to nothing with them. Not every torch has all.
+RARE = [getattr(torch, name) for name in ("float8_e5m2fnuz", "float8_e4m3fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2",
+                                          "complex32") if hasattr(torch, name)]
 R = dist.ReduceOp
 SIZES = [0, 1, 2, 3, 5, 17, 1000, 40000]
 
@@ -211,6 +214,71 @@ def test_all_to_all(rank, size):
     dist.all_to_all(outputs, [torch.full((n,), 10.0 * rank + d) for d, n in enumerate(splits_in)])
     for r in range(size):
         same(outputs[r], torch.full((r + 2 * rank,), 10.0 * r + rank), "all_to_all of unequal parts")
+
+
+def test_rare_dtypes(rank, size):
+    """Each byte arrives. One rank's parts all begin with its number."""
+    def part(source, target, dtype):
+        values = [(13 * source + 7 * target + n) % 256 for n in range(15)]
+        return torch.tensor([source, *values], dtype=torch.uint8, device=DEVICE).view(dtype)
+
+    def arrived(out, source, target, what):
+        same(out.view(torch.uint8), part(source, target, out.dtype).view(torch.uint8), f"{what} {out.dtype}")
+
+    for dtype in RARE:
+        out = part(rank, 0, dtype)
+        dist.broadcast(out, src=size - 1)
+        arrived(out, size - 1, 0, "broadcast")
+        outs = [part(size, size, dtype) for _ in range(size)]
+        dist.all_gather(outs, part(rank, 0, dtype))
+        for source in range(size):
+            arrived(outs[source], source, 0, "all_gather")
+        outs = [part(size, size, dtype) for _ in range(size)]
+        dist.all_to_all(outs, [part(rank, target, dtype) for target in range(size)])
+        for source in range(size):
+            arrived(outs[source], source, rank, "all_to_all")
+        outs = [part(size, size, dtype) for _ in range(size)]
+        dist.gather(part(rank, 0, dtype), outs if rank == 0 else None)
+        for source in range(size if rank == 0 else 0):
+            arrived(outs[source], source, 0, "gather")
+        out = part(size, size, dtype)
+        dist.scatter(out, [part(rank, target, dtype) for target in range(size)] if rank == 0 else None)
+        arrived(out, 0, rank, "scatter")
+        if size == 1:
+            continue
+        out = part(size, size, dtype)
+        work = dist.isend(part(rank, 1, dtype), (rank + 1) % size)
+        dist.recv(out, (rank - 1) % size)
+        work.wait()
+        arrived(out, (rank - 1) % size, 1, "send and recv")
+
+
+def test_zero_size(rank, size):
+    """Nothing is moved, by nobody refused, and what comes next meets its like. Others' tests have
+    all_reduce, broadcast and all_gather of no elements."""
+    for dtype in (torch.float32, torch.bfloat16, torch.int64):
+        def none(*shape):
+            return torch.empty(*shape or (0,), dtype=dtype)
+
+        rows = [none() for _ in range(size)]
+        dist.reduce(none(), dst=size - 1)
+        dist.gather(none(), rows if rank == 0 else None)
+        dist.scatter(none(), rows if rank == 0 else None)
+        dist.reduce_scatter(none(), rows)
+        dist.reduce_scatter_tensor(none(0, 3), none(0, 3))
+        dist.all_to_all(rows, [none() for _ in range(size)])
+        dist.all_to_all_single(none(0, 3), none(0, 3))
+        if size > 1:
+            work = dist.isend(none(), (rank + 1) % size)
+            dist.recv(none(), (rank - 1) % size)
+            work.wait()
+        # Of all_to_all a part only: none for rank 0.
+        outs = [torch.full((int(rank != 0),), -1, dtype=dtype) for _ in range(size)]
+        dist.all_to_all(outs, [torch.full((int(target != 0),), 10 * rank + target, dtype=dtype) for target in range(size)])
+        assert [out.tolist() for out in outs] == [[10 * r + rank] if rank else [] for r in range(size)], outs
+        x = torch.full((3,), rank + 1, dtype=dtype)
+        dist.all_reduce(x)
+        assert x.tolist() == [size * (size + 1) / 2] * 3, x
 
 
 def test_point_to_point(rank, size):
@@ -440,6 +508,61 @@ def test_functional_collectives(rank, size):
     funcol.wait_tensor(outs[1])
     same(funcol.wait_tensor(outs[0]),
          fold([sample(r, torch.float32, 6) for r in range(size)], R.SUM), "functional coalesced")
+    same(funcol.wait_tensor(funcol.broadcast(x, size - 1, world)), sample(size - 1, torch.float32, 6),
+         "functional broadcast")
+    left = (rank - 1) % size
+    same(funcol.wait_tensor(funcol.permute_tensor(x, [(r + 1) % size for r in range(size)], world)),
+         sample(left, torch.float32, 6), "functional permute")
+    outs = funcol.all_gather_into_tensor_coalesced([x, sample(rank, torch.float32, 2, 1)], world)
+    for out, count, salt in zip(outs, (6, 2), (0, 1)):
+        same(funcol.wait_tensor(out), torch.cat([sample(r, torch.float32, count, salt) for r in range(size)]),
+             "functional coalesced all_gather")
+    outs = funcol.reduce_scatter_tensor_coalesced([flat, 2 * flat], "sum", [0, 0], world)
+    for out, factor in zip(outs, (1, 2)):
+        same(funcol.wait_tensor(out), factor * fold([sample(r, torch.float32, 2, rank) for r in range(size)], R.SUM),
+             "functional coalesced reduce_scatter")
+
+
+def test_gradients(rank, size):
+    """Through collectives: the functional ones, and torch.distributed.nn's. The loss weighs what a
+    rank has got by its number, from 1 on."""
+    import torch.distributed._functional_collectives as funcol
+    import torch.distributed.nn.functional as nn
+
+    world, total = dist.group.WORLD, size * (size + 1) / 2
+
+    def gradient(call, count):
+        x = sample(rank, torch.float32, count).requires_grad_()
+        (call(x) * (rank + 1.0)).sum().backward()
+        return x.grad
+
+    def of_each(values):
+        return torch.tensor([float(value) for value in values for _ in range(2)])
+
+    ranks = range(1, size + 1)
+    gathered = {
+        "functional all_gather": lambda x: funcol.all_gather_tensor_autograd(x, 0, world),
+        "nn.all_gather": lambda x: torch.cat(nn.all_gather(x)),
+        "nn.all_reduce": nn.all_reduce,
+    }
+    for what, call in gathered.items():
+        same(gradient(call, 2), torch.full((2,), total), f"gradient of {what}")
+    scattered = {
+        "functional reduce_scatter": lambda x: funcol.reduce_scatter_tensor_autograd(x, "sum", 0, world),
+        "functional all_to_all": lambda x: funcol.all_to_all_single_autograd(x, [2] * size, [2] * size, world),
+        "nn.reduce_scatter": lambda x: nn.reduce_scatter(torch.empty(2), list(x.split(2))),
+        "nn.all_to_all_single": lambda x: nn.all_to_all_single(torch.empty(2 * size), x),
+        "nn.all_to_all": lambda x: torch.cat(nn.all_to_all([torch.empty(2) for _ in ranks], list(x.split(2)))),
+    }
+    for what, call in scattered.items():
+        same(gradient(call, 2 * size), of_each(ranks), f"gradient of {what}")
+    for root in range(size):
+        mine = rank == root
+        same(gradient(lambda x: nn.broadcast(x, root), 2), torch.full((2,), total * mine), "gradient of nn.broadcast")
+        same(gradient(lambda x: nn.reduce(x, root), 2), torch.full((2,), root + 1.0), "gradient of nn.reduce")
+        same(gradient(lambda x: torch.cat(nn.gather(x, root)), 2), torch.full((2,), root + 1.0), "gradient of nn.gather")
+        same(gradient(lambda x: nn.scatter(list(x.split(2)), root), 2 * size), of_each(ranks) * mine,
+             "gradient of nn.scatter")
 
 
 def test_sums_of_16_bits(rank, world):
