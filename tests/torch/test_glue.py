@@ -156,7 +156,7 @@ def test_callbacks_at_the_end(name, times):
     assert outcome.code < 128, str(outcome)  # no signal ended it
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_models(ranks):
     passed(launch(ranks, HERE / "ranks_models.py", timeout=300, fresh=ranks == 2))
 
