@@ -8,7 +8,7 @@ import pytest
 from conftest import BUILD, HERE, launch, launch_forks
 
 ON = {"POMONA_GLUE_SUM": "reproducible"}
-SHORT_PIECES = {"POMONA_GLUE_STAGE_BYTES": "1000"}
+SHORT_PIECES = {"POMONA_GLUE_STAGE_BYTES": "3000"}
 BY_TCP = {"POMONA_TRANSPORTS": "self,tcp"}
 TRAINED = "trained weights"
 
@@ -48,7 +48,8 @@ def test_reproducible_with_fewer_ranks(usual, ranks):
     {"POMONA_ALLREDUCE": "double_tree:segments=4", "POMONA_REDUCE": "double_tree", **BY_TCP},
 ], ids=lambda env: ",".join(f"{name[7:]}={value}".lower() for name, value in env.items()))
 def test_reproducible_by_each_way(usual, env):
-    got = of_job(4, env, "test_bits_of_floats", "test_long")
+    long = [] if SHORT_PIECES.items() <= env.items() else ["test_long"]  # not in thousands of pieces
+    got = of_job(4, env, "test_bits_of_floats", *long)
     assert {f"sums of {count}" for count in range(1, 5)} <= set(got) and got.items() <= usual.items()
 
 
