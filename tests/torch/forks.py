@@ -34,6 +34,7 @@ def start(environment, descriptors):
     sys.path[1:1] = [each for each in environment.get("PYTHONPATH", "").split(os.pathsep) if each not in sys.path]
     os.environ.clear()
     os.environ.update(environment)
+    sys.stdout.reconfigure(write_through=bool(environment.get("PYTHONUNBUFFERED")))
     sys.executable = environment.get("PYTHON_EXEC", sys.executable)  # torchrun's: what it starts, and so on
     tempfile.tempdir = None  # TMPDIR may be another
     faulthandler.enable()

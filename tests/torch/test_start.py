@@ -37,6 +37,7 @@ def by_hand(size, *arguments, program=PROGRAM, fresh=False, **more):
     was killed, and no shared memory but that one's.
 
     fresh: each process imports torch itself, as a user's does; others have it from their parent.
+    All print to one file: what one print writes has to go there at once.
     """
     on_one_machine("by hand, not by mpirun")
     with tempfile.TemporaryDirectory(prefix="pomona-start-") as folder:
@@ -45,7 +46,7 @@ def by_hand(size, *arguments, program=PROGRAM, fresh=False, **more):
         for rank in range(size):
             each = {name: value.format(rank=rank, size=size) for name, value in more.items()}
             command = [str(program), *(a.format(folder=folder) for a in arguments)]
-            commands.append((command, environment(TMPDIR=folder, **each)))
+            commands.append((command, environment(TMPDIR=folder, PYTHONUNBUFFERED="", **each)))
         codes = begun(commands, output, fresh)
         text = output.read_text()
         assert codes, "no end\n" + text

@@ -147,7 +147,7 @@ struct Ranks {
             if (each.transport) each.transport->poll(*each.taker, 16);
     }
     // Until it holds; false: not within the time.
-    template <class Condition> bool until(Condition condition, int seconds = 20) {
+    template <class Condition> bool until(Condition condition, int seconds = 60) {
         Nanoseconds end = clock.now() + seconds * 1'000'000'000LL;
         while (!condition() && clock.now() < end) poll();
         return condition();
@@ -182,7 +182,7 @@ struct Ranks {
         }
     }
     // Messages are sent until some have gone by RDMA; false: none do.
-    bool goes_by_rdma(int seconds = 20) {
+    bool goes_by_rdma(int seconds = 60) {
         uint64_t before = by_rdma();
         auto goes = [&] {
             exchange(50);
