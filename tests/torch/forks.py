@@ -39,6 +39,8 @@ def start(environment, descriptors):
     tempfile.tempdir = None  # TMPDIR may be another
     faulthandler.enable()
     if "TEST_STACKS" in environment:
+        # A child that the program forks lacks this thread, and would wait for it at its end.
+        os.register_at_fork(before=faulthandler.cancel_dump_traceback_later)
         faulthandler.dump_traceback_later(float(environment["TEST_STACKS"]))
 
 

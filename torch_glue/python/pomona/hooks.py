@@ -344,7 +344,7 @@ class MicroBatches:
             dist.all_reduce(broken, group=self.group)
             mean = torch.where(finite, mean, broken)
         self.kept.clear()
-        parts = mean.split([parameter.numel() for parameter in self.parameters])
+        parts = torch.split(mean, [parameter.numel() for parameter in self.parameters])
         for parameter, part in zip(self.parameters, parts):
             parameter.grad = part.view_as(parameter).to(parameter.dtype)
         return total
