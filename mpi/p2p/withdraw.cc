@@ -9,6 +9,7 @@
 // name are either not there yet (those above, and synchronous ones, which ask first), or offered by
 // a word that both ends reach (btl/send_offer.h), or their receive has met them: then nothing of
 // them has left and they are refused, or a copy of them goes on.
+#include "btl/base/clock.h"
 #include "mpi/object/communicator.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/user_buffer.h"
@@ -95,9 +96,14 @@ bool Engine::cancel_offered(P2pRequest& send) {
     SendOffer word(*peer.endpoint->own_offer(static_cast<uint32_t>(send.token)),
                    static_cast<uint32_t>(send.token >> 32));
     SendOffer::State state = word.withdraw();
-    // A piece is read in less than a millisecond, but its reader may have lost its core.
+    // A piece is read in less than a millisecond, but its reader may have lost its core. Where
+    // others want this one, too, a yield may take as long as their turns.
     constexpr int kYieldsMost = 20'000;
-    for (int i = 0; state == SendOffer::State::reading && i < kYieldsMost; ++i) {
+    constexpr Nanoseconds kLongest = 100'000'000;
+    RealClock clock;
+    Nanoseconds end = clock.now() + kLongest;
+    for (int i = 0; state == SendOffer::State::reading && i < kYieldsMost && clock.now() < end;
+         ++i) {
         sched_yield();
         state = word.withdraw();
     }
