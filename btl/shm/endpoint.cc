@@ -55,6 +55,8 @@ bool ShmEndpoint::map_head() {
     // What a killed run has left under the same name counts as not there.
     if (header->locked && transport_.life_of(static_cast<size_t>(index_)) != Life::alive)
         return false;
+    if (header->settings != transport_.header_->settings)
+        return tell_difference(*header, name), false;
     // The owner computes the same.
     if (header->slot_count != layout.slot_count || header->data_size != layout.data_size ||
         header->local_size != layout.local_size || opened->whole_size() < layout.size())
@@ -62,6 +64,19 @@ bool ShmEndpoint::map_head() {
     first_ = std::move(*opened);
     header_ = header;
     return true;
+}
+
+// The owner may have another layout, too.
+void ShmEndpoint::tell_difference(const SegmentHeader& header, const std::string& name) {
+    const ShmOptions& options = transport_.options_;
+    if (!options.on_difference || header.settings_size > Fingerprint::kBytesMax) return;
+    Fingerprint theirs;
+    auto part = Segment::open_part(name, header.settings_at, header.settings_size);
+    if (part.ok()) {
+        auto parsed = Fingerprint::parse(ConstBytes(part->data(), header.settings_size));
+        if (parsed.ok()) theirs = std::move(*parsed);
+    }
+    options.on_difference(options.ranks[index_], theirs);
 }
 
 // A rank that finds no memory for its ring is lost to the peer.

@@ -1,9 +1,10 @@
 // btl/shm/layout.h: what stands where in a rank's segment: its header, the inbox if there is one
 // (btl/shm/inbox.h), a ring for each local rank in order of local index (the own one stays
-// untouched), then the owner's boards. Also the one table of what changes with the number of ranks
-// on the machine.
+// untouched), then the owner's boards, and what it was set to. Also the one table of what changes
+// with the number of ranks on the machine.
 #pragma once
 
+#include "btl/base/fingerprint.h"
 #include "btl/base/params.h"
 #include "btl/board.h"
 #include "btl/send_offer.h"
@@ -47,6 +48,11 @@ struct alignas(4096) SegmentHeader {
     uint32_t inbox;   // 1: there is one, and rings begin short
     uint32_t index;   // the owner's local index
     uint64_t incarnation;
+    // The hash of what the ranks of a job must have set alike, and where in the segment that stands
+    // (btl/base/fingerprint.h); 0: nobody compares.
+    uint64_t settings;
+    uint64_t settings_at;
+    uint64_t settings_size;
     // Where this header lies in the owner's address space; whoever finds the magic number and the
     // index there can read the owner's memory. The index, since `pid` may name another rank in the
     // reader's PID namespace, with a header at the same address.
@@ -100,7 +106,11 @@ struct SegmentLayout {
         size_t end = ring_offset(local_size);
         return (end + alignof(BoardStrip) - 1) / alignof(BoardStrip) * alignof(BoardStrip);
     }
-    size_t size() const { return boards_offset() + kBoardStrips * sizeof(BoardStrip); }
+    size_t settings_offset() const {
+        size_t end = boards_offset() + kBoardStrips * sizeof(BoardStrip);
+        return (end + 4095) & ~size_t{4095};
+    }
+    size_t size() const { return settings_offset() + Fingerprint::kBytesMax; }
 
     size_t local_size;
     uint32_t slot_count;

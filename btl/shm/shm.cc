@@ -8,6 +8,7 @@
 #include "btl/shm/state.h"
 
 #include <algorithm>
+#include <cstring>
 #include <unistd.h>
 #include <utility>
 
@@ -38,6 +39,13 @@ ShmTransport::ShmTransport(const Params& params, Counters& counters, ShmOptions 
     header_->own_address = reinterpret_cast<uint64_t>(header_);
     header_->incarnation = options_.incarnation;
     header_->locked = life_.held();
+    if (!options_.settings.facts().empty()) {
+        std::vector<std::byte> settings = options_.settings.bytes();
+        std::memcpy(segment_.data() + layout_.settings_offset(), settings.data(), settings.size());
+        header_->settings = options_.settings.hash();
+        header_->settings_at = layout_.settings_offset();
+        header_->settings_size = settings.size();
+    }
     if (params.shm_pull_min) allow_reading_by_siblings();
     header_->inbox = layout_.has_inbox;
     header_->index = static_cast<uint32_t>(options_.index);

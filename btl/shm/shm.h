@@ -4,8 +4,11 @@
 #pragma once
 
 #include "btl/base/counters.h"
+#include "btl/base/fingerprint.h"
 #include "btl/base/params.h"
 #include "btl/transport.h"
+
+#include <functional>
 
 namespace pomona {
 
@@ -18,6 +21,10 @@ struct ShmOptions {
     std::vector<int> ranks;      // job ranks of the local ranks, by index
     Sleeper* sleeper = nullptr;  // borrowed; null: woken by the doorbell
     uint64_t incarnation = 0;    // tells apart the runs of a job that have the same tag
+    // What the ranks of a job must have alike; without facts nothing is compared. Who finds a peer
+    // that has others calls on_difference, and never reaches it.
+    Fingerprint settings{};
+    std::function<void(int peer, const Fingerprint& theirs)> on_difference{};
 };
 
 // The path of a rank's doorbell socket in the job's directory.

@@ -54,6 +54,7 @@ private:
     // there yet, and when the peer is gone.
     bool attach();
     bool map_head();
+    void tell_difference(const SegmentHeader& header, const std::string& name);
     bool map_ring();
     // A push of a pair that has no ring yet.
     template <class Write>

@@ -222,6 +222,14 @@ void Process::start_watching(bool simulated) {
 
 // Transports in order of preference. Addresses that cannot be derived are published; the fence that
 // collects them is only paid when one was.
+// Ranks that were set differently would wait for each other for ever.
+[[noreturn]] static void end_unlike(Process& process, const Fingerprint& ours, int peer,
+                                    const Fingerprint& theirs) {
+    std::string here = format("rank {}", process.job().rank), there = format("rank {}", peer);
+    process.abort(1,
+                  format(messages::set_differently, difference_of({here, ours}, {there, theirs})));
+}
+
 Status Process::make_transports() {
     const Job& here = job();
     bool alone = here.world_size() == 1 && here.parent < 0;
@@ -237,8 +245,17 @@ Status Process::make_transports() {
     bool use_shm = lists(params.transports, "shm") && here.local_size > 1;
     if (use_shm) {
         std::string tag = here.first ? format("{}-{}", here.tag, here.first) : here.tag;
-        ShmOptions options{tag,           here.directory,    here.local_rank, here.local_ranks,
-                           sleeper.get(), incarnation_here()};
+        Fingerprint ours = agreement_of(params);
+        ShmOptions options{tag,
+                           here.directory,
+                           here.local_rank,
+                           here.local_ranks,
+                           sleeper.get(),
+                           incarnation_here(),
+                           ours};
+        options.on_difference = [this, ours](int peer, const Fingerprint& theirs) {
+            end_unlike(*this, ours, peer, theirs);
+        };
         transports.push_back(TRY(make_shm_transport(params, counters, std::move(options))));
     }
     if (here.parent >= 0 ||
@@ -308,14 +325,6 @@ static std::shared_ptr<link::Identity> make_identity(const Job& job, int limit,
     made->size = limit;
     made->fingerprint = agreement_of(params);
     return made;
-}
-
-// Ranks that were set differently would wait for each other for ever.
-[[noreturn]] static void end_unlike(Process& process, const Fingerprint& ours, int peer,
-                                    const Fingerprint& theirs) {
-    std::string here = format("rank {}", process.job().rank), there = format("rank {}", peer);
-    process.abort(1,
-                  format(messages::set_differently, difference_of({here, ours}, {there, theirs})));
 }
 
 // After how long without an answer the system ends a connection: soon enough for its process to be

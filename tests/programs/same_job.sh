@@ -45,12 +45,17 @@ if [ -r /proc/self/maps ]; then
     grep -q "libcrypto loaded" "$folder/out" || fault "TCP: libcrypto is not there"
 fi
 
-run -n 1 --set transports=self,tcp "$folder/loads" : -n 1 env POMONA_BCAST=linear "$folder/loads"
-code=$?
-[ $code != 0 ] && [ $code != 124 ] || fault "ranks set differently: exit code $code"
-grep -q "rank 0 has bcast = auto (built-in)" "$folder/out" &&
-    grep -q "rank 1 has bcast = linear (POMONA_BCAST)" "$folder/out" ||
-    fault "ranks set differently: the values are not named"
+for transports in self,shm self,tcp; do
+    run -n 1 --set transports=$transports "$folder/loads" : -n 1 env POMONA_BCAST=linear "$folder/loads"
+    code=$?
+    [ $code != 0 ] && [ $code != 124 ] || fault "ranks set differently, $transports: exit code $code"
+    grep -q "rank 0 has bcast = auto (built-in)" "$folder/out" &&
+        grep -q "rank 1 has bcast = linear (POMONA_BCAST)" "$folder/out" ||
+        fault "ranks set differently, $transports: the values are not named"
+done
+# Their rings stand elsewhere in memory that they share.
+run -n 1 "$folder/loads" : -n 1 env POMONA_SHM_RING_SLOTS=64 "$folder/loads"
+grep -q "rank 1 has shm_ring_slots = 64" "$folder/out" || fault "rings set differently: the values are not named"
 
 echo bcast=ring > "$folder/conf"
 POMONA_CONFIG=$folder/conf run -n 1 --set transports=self,tcp "$folder/loads" : \
