@@ -1,7 +1,9 @@
 // tests/torch/fake_mps.cc: a stand-in for torch's MPS, as far as torch_glue/devices.cc asks it.
 // Idea: tensors whose device is MPS and whose storage points to a handle, not to memory, as with
 // Metal's buffers; the memory is told by the allocator, unless the buffer is private. Copies are
-// counted, and work of the "GPU" waits until somebody synchronises, so that a missing one shows.
+// counted. The "GPU" is a thread that does what its stream was given, in order and late: some time
+// after it was committed, and never before. An event is reached when all that the stream was given
+// before it is done, so that a wait that is missing, or is for another event, shows.
 #include <ATen/ATen.h>
 #include <ATen/detail/MPSHooksInterface.h>
 #include <ATen/mps/MPSAllocatorInterface.h>
@@ -9,13 +11,17 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 
-#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -28,19 +34,100 @@ struct Buffer {
 };
 
 std::mutex mutex;
-std::vector<std::function<void()>> pending;  // by mutex
-int copies = 0, live = 0;                    // likewise
+int copies = 0, live = 0;  // by mutex
 bool all_private = false;
-std::atomic<bool> committed{false};  // the stream, up to the last event
-std::atomic<int> looks{0};           // at that event, until it is reached
 
-void finish_pending() {
-    std::vector<std::function<void()>> work;
-    {
-        std::lock_guard lock(mutex);
-        work.swap(pending);
+// MPS has one stream. What it does is numbered from 1 on, in the order in which it was given.
+class Gpu {
+public:
+    void add(std::function<void()> work) {
+        std::lock_guard lock(mutex_);
+        if (!begun_) std::thread([this] { run(); }).detach();
+        begun_ = true;
+        given_.push_back(std::move(work));
+        ++last_;
     }
-    for (auto& each : work) each();
+    void commit() {
+        std::lock_guard lock(mutex_);
+        committed_ = last_;
+        changed_.notify_all();
+    }
+    void synchronize() {
+        std::unique_lock lock(mutex_);
+        committed_ = last_;
+        changed_.notify_all();
+        changed_.wait(lock, [&, all = last_] { return done_ >= all; });
+    }
+
+    uint32_t acquire_event() {
+        std::lock_guard lock(mutex_);
+        events_[++newest_] = kNotRecorded;
+        return newest_;
+    }
+    void release_event(uint32_t event) {
+        std::lock_guard lock(mutex_);
+        TORCH_CHECK(events_.erase(event) == 1, "event ", event, " is nobody's");
+    }
+    void record(uint32_t event) {
+        std::lock_guard lock(mutex_);
+        of(event) = last_;
+    }
+    bool query(uint32_t event) {
+        std::lock_guard lock(mutex_);
+        return blind_ || done_ >= recorded(event);
+    }
+    // The only stream has all that the event waits for before it already.
+    void wait_for(uint32_t event) {
+        std::lock_guard lock(mutex_);
+        recorded(event);
+    }
+    // Events are told as reached at once: what a glue that waits for none would do.
+    void set_blind(bool on) {
+        std::lock_guard lock(mutex_);
+        blind_ = on;
+    }
+
+private:
+    static constexpr uint64_t kNotRecorded = UINT64_MAX;
+    static constexpr std::chrono::milliseconds kLate{2};
+
+    uint64_t& of(uint32_t event) {
+        const auto at = events_.find(event);
+        TORCH_CHECK(at != events_.end(), "event ", event, " is nobody's");
+        return at->second;
+    }
+    uint64_t recorded(uint32_t event) {
+        TORCH_CHECK(of(event) != kNotRecorded, "event ", event, " was not recorded");
+        return of(event);
+    }
+    void run() {
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            changed_.wait(lock, [&] { return done_ < committed_; });
+            auto work = std::move(given_.front());
+            given_.pop_front();
+            lock.unlock();
+            std::this_thread::sleep_for(kLate);
+            work();
+            work = nullptr;  // with its tensors
+            lock.lock();
+            ++done_;
+            changed_.notify_all();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<std::function<void()>> given_;
+    std::map<uint32_t, uint64_t> events_;  // the number of what was given last before it
+    uint64_t last_ = 0, committed_ = 0, done_ = 0;
+    uint32_t newest_ = 0;
+    bool begun_ = false, blind_ = false;
+};
+
+Gpu& gpu() {
+    static auto* one = new Gpu;  // its thread outlives what is static
+    return *one;
 }
 
 char* memory_of(const at::Tensor& t) {
@@ -111,22 +198,13 @@ struct MPSHooks : at::MPSHooksInterface {
     explicit MPSHooks() = default;
     bool hasMPS() const override { return true; }
     at::Allocator* getMPSDeviceAllocator() const override { return &allocator(); }
-    void deviceSynchronize() const override { finish_pending(); }
-    void commitStream() const override { committed = true; }
-
-    // An event is reached some looks after it has been recorded and the stream committed.
-    uint32_t acquireEvent(bool) const override { return 7; }
-    void releaseEvent(uint32_t) const override {}
-    void recordEvent(uint32_t) const override {
-        committed = false;
-        looks = 3;
-    }
-    bool queryEvent(uint32_t) const override {
-        if (!committed || --looks > 0) return false;
-        finish_pending();
-        return true;
-    }
-    void waitForEvent(uint32_t) const override {}
+    void deviceSynchronize() const override { gpu().synchronize(); }
+    void commitStream() const override { gpu().commit(); }
+    uint32_t acquireEvent(bool) const override { return gpu().acquire_event(); }
+    void releaseEvent(uint32_t event) const override { gpu().release_event(event); }
+    void recordEvent(uint32_t event) const override { gpu().record(event); }
+    bool queryEvent(uint32_t event) const override { return gpu().query(event); }
+    void waitForEvent(uint32_t event) const override { gpu().wait_for(event); }
 };
 
 at::Tensor empty(c10::IntArrayRef size, std::optional<at::ScalarType> dtype) {
@@ -144,20 +222,19 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef,
     return empty(size, dtype);
 }
 
-// In stream order; the host sees the result.
-at::Tensor& copy_(at::Tensor& self, const at::Tensor& from, bool) {
+// In stream order. Whoever does not say non_blocking has the result at once, as with Metal.
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& from, bool non_blocking) {
     TORCH_CHECK(self.is_contiguous() && from.is_contiguous() && self.nbytes() == from.nbytes());
-    finish_pending();
-    std::memcpy(memory_of(self), memory_of(from), self.nbytes());
+    gpu().add([self, from] { std::memcpy(memory_of(self), memory_of(from), self.nbytes()); });
+    if (!non_blocking) gpu().synchronize();
     std::lock_guard lock(mutex);
     ++copies;
     return self;
 }
 
-// The "GPU" adds to each element of an int32 tensor, at some later time.
+// The "GPU" adds to each element of an int32 tensor.
 void add_later(const at::Tensor& t, int value) {
-    std::lock_guard lock(mutex);
-    pending.push_back([t, value] {
+    gpu().add([t, value] {
         auto* elements = reinterpret_cast<int*>(memory_of(t));
         for (int64_t i = 0; i < t.numel(); ++i) elements[i] += value;
     });
@@ -189,6 +266,7 @@ PYBIND11_MODULE(fake_mps, m) {
     m.def("part", &part);
     m.def("add_later", &add_later);
     m.def("set_private", [](bool on) { all_private = on; });
+    m.def("set_blind", [](bool on) { gpu().set_blind(on); });
     m.def("copies", [] {
         std::lock_guard lock(mutex);
         return copies;
@@ -203,7 +281,7 @@ PYBIND11_MODULE(fake_mps, m) {
         return made;
     });
     m.def("values", [](const at::Tensor& t) {
-        finish_pending();
+        gpu().synchronize();
         at::Tensor made = at::empty(t.sizes(), t.options().device(at::kCPU));
         std::memcpy(made.data_ptr(), memory_of(t), t.nbytes());
         return made;

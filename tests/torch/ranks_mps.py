@@ -101,6 +101,16 @@ def test_dropped(rank, world):
     assert torch.equal(fake_mps.values(tensor), total(world, 10))
 
 
+def test_missing_wait(rank, world):
+    """That the others would see it: the stand-in says of each event that it is reached."""
+    fake_mps.set_blind(True)
+    tensor = fake_mps.to(value(rank, 1000))
+    fake_mps.add_later(tensor, 5)
+    dist.all_reduce(tensor)
+    assert not torch.equal(fake_mps.values(tensor), total(world, 1000) + 5 * world)
+    fake_mps.set_blind(False)
+
+
 def main():
     counted = hasattr(fake_mps, "copies")
     if counted:
@@ -113,6 +123,8 @@ def main():
     for test in (test_all_reduce, test_others, test_async, test_dropped):
         test(rank, world)
     del start
+    if counted and not PRIVATE:  # where torch copies in the stream's order, there is no wait to miss
+        test_missing_wait(rank, world)
     if counted:
         # None by the device; of a reduce-scatter into its own input the CPU copies the result.
         copies = fake_mps.copies() - before
