@@ -47,6 +47,12 @@ public:
     c10::Stream up(c10::Device device) const;
     // Host memory that the device copies from and to by itself, if the device offers it.
     virtual at::Tensor pinned(int64_t bytes) const;
+    // Copies from pinned memory on `stream` in a way that this kind of device has for it; false: it
+    // has none, and nothing was done.
+    virtual bool copy_up(const at::Tensor& /*target*/, const at::Tensor& /*pinned*/,
+                         const c10::Stream& /*stream*/) const {
+        return false;
+    }
     // The tensor's memory is not given away before what `stream` has been given so far is over.
     void hold(const at::Tensor& t, const c10::Stream& stream) const;
 

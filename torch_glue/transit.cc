@@ -98,7 +98,8 @@ void Transit::store(const at::Tensor& target, const at::Tensor& from) {
             c10::impl::VirtualGuardImpl(target.device().type()).getStream(target.device());
         this_flow->device().hold(target, up);
         if (!from.device().is_cpu()) this_flow->device().hold(from, up);
-        at::Tensor(target).copy_(from, /*non_blocking=*/true);
+        if (!this_flow->device().copy_up(target, from, up))
+            at::Tensor(target).copy_(from, /*non_blocking=*/true);
     });
 }
 
