@@ -182,7 +182,7 @@ std::string Agent::prepare(const JobOrders& orders,
         size_t equals = entry.find('=');
         set_variable(common_, entry.substr(0, equals), entry.substr(equals + 1));
     }
-    own_files_ = find_own_files(directory_, common_, remark);
+    own_files_ = find_own_files(directory_, orders.directory.empty(), common_, remark);
     common_.push_back("POMONA_JOB_DIR=" + directory_);
     common_.push_back("POMONA_JOB_HOST=" + orders.host);
     return {};

@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 #include "pmix/launch/agent.h"
+#include "pmix/launch/bait.h"
 #include "pmix/launch/ssh.h"
 
 #include <string_view>
@@ -51,15 +52,17 @@ std::string folder_of_libraries(const std::string& job_directory, const std::str
 
 }  // namespace
 
-OwnFiles find_own_files(const std::string& job_directory,
+OwnFiles find_own_files(const std::string& job_directory, bool watched,
                         const std::vector<std::string>& environment,
                         const std::function<void(std::string)>& remark) {
     OwnFiles out;
     std::string own = own_program();
     std::string prefix = own.substr(0, own.rfind('/')) + "/..";
     std::string libraries = prefix + "/lib/";
-    if (value_of(environment, "POMONA_JOB_LIBRARY_PATH") != "off")
+    if (value_of(environment, "POMONA_JOB_LIBRARY_PATH") != "off") {
         out.libraries = folder_of_libraries(job_directory, libraries);
+        if (watched) out.bait = make_bait(job_directory);
+    }
     if (!value_of(environment, "POMONA_TRACE").empty()) {
         out.trace = libraries + kTrace;
         if (!exists(out.trace)) {
@@ -74,12 +77,12 @@ OwnFiles find_own_files(const std::string& job_directory,
 }
 
 void add_own_files(const OwnFiles& files, std::vector<std::string>& environment) {
-    if (!files.libraries.empty()) {
-        std::string path = value_of(environment, kSearchPath);
-        if (path.empty()) path = kSearchDefault;
-        set_variable(environment, kSearchPath,
-                     path.empty() ? files.libraries : path + ":" + files.libraries);
-    }
+    std::string path = value_of(environment, kSearchPath);
+    if (path.empty()) path = kSearchDefault;
+    if (!files.libraries.empty()) path += (path.empty() ? "" : ":") + files.libraries;
+    if (!files.bait.empty()) path = files.bait + (path.empty() ? "" : ":") + path;
+    if (!files.libraries.empty() || !files.bait.empty())
+        set_variable(environment, kSearchPath, path);
     if (!files.trace.empty()) {
         std::string others = value_of(environment, kPreload);
         // It calls the wrappers of tools that stand behind it.

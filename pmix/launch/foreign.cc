@@ -2,9 +2,13 @@
 // mach-o/loader.h (64-bit, one architecture). Little-endian files only.
 #include "pmix/launch/foreign.h"
 
+#include "btl/base/format.h"
+
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 namespace pomona {
@@ -128,18 +132,77 @@ std::string_view foreign_mpi_saying(std::string_view text) {
     return {};
 }
 
-// A process that has ours as well may be one of torch's, or about to call MPI_Init of either.
-std::string foreign_mpi_in(int pid) {
-    std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
-    std::string found;
+namespace {
+
+constexpr size_t kProcessesMax = 200;  // of one rank that are looked at
+
+struct Memory {
+    std::string other;
+    bool ours = false;
+};
+
+Memory memory_of(int pid) {
+    std::ifstream maps(format("/proc/{}/maps", pid));
+    Memory out;
     for (std::string line; std::getline(maps, line);) {
         size_t slash = line.rfind('/');
         if (slash == line.npos) continue;
         std::string name = line.substr(slash + 1);
-        if (name.starts_with("libmpi_abi.")) return {};
-        if (is_another_mpi(name)) found = name;
+        if (name.starts_with("libmpi_abi.")) out.ours = true;
+        if (is_another_mpi(name)) out.other = name;
     }
-    return found;
+    return out;
+}
+
+std::vector<int> children_of(int pid) {
+    std::vector<int> out;
+    std::error_code none;
+    std::filesystem::directory_iterator tasks(format("/proc/{}/task", pid), none), end;
+    for (; tasks != end; tasks.increment(none)) {
+        std::ifstream file(tasks->path().string() + "/children");
+        for (int child = 0; file >> child;) out.push_back(child);
+        if (none) break;
+    }
+    return out;
+}
+
+// Variables that Open MPI's and MPICH's launchers give to their processes. Ours gives none of them.
+bool has_launcher(int pid) {
+    std::ifstream file(format("/proc/{}/environ", pid), std::ios::binary);
+    for (std::string entry; std::getline(file, entry, '\0');)
+        for (std::string_view name : {"OMPI_COMM_WORLD_SIZE=", "PMI_RANK=", "PMI_FD="})
+            if (entry.starts_with(name)) return true;
+    return false;
+}
+
+std::string name_of(int pid) {
+    std::ifstream file(format("/proc/{}/comm", pid));
+    std::string out;
+    std::getline(file, out);
+    return out;
+}
+
+}  // namespace
+
+// A process that has ours as well may be one of torch's, or about to call MPI_Init of either.
+SeenMpi mpi_in(int pid) {
+    SeenMpi out;
+    std::vector<int> processes{pid};
+    for (size_t i = 0; i < processes.size() && i < kProcessesMax; ++i) {
+        int each = processes[i];
+        for (int child : children_of(each)) processes.push_back(child);
+        Memory memory = memory_of(each);
+        out.ours = out.ours || memory.ours;
+        if (memory.ours || memory.other.empty()) continue;
+        if (each != pid && has_launcher(each)) {
+            out.has_launcher = true;
+        } else if (out.library.empty()) {
+            out.library = memory.other;
+            if (each != pid) out.program = name_of(each);
+        }
+    }
+    if (out.ours) out.library.clear();
+    return out;
 }
 
 }  // namespace pomona

@@ -6,7 +6,6 @@
 #include "mpi/include/mpix.h"
 #include "pmix/launch/messages.h"
 #include "pmix/wireup/origin.h"
-#include "pmix/launch/foreign.h"
 #include "pmix/launch/pmix_server.h"
 
 #include <algorithm>
@@ -223,25 +222,6 @@ void Launcher::judge(Process& process, int status) {
                    process.name, host_of(process), fate, silent ? " with code 1" : ""));
     look_for_another_mpi(process);
     end_job(code, signal ? 0 : kExitGrace, SIGTERM);
-}
-
-// Each process of such a program is rank 0 of 1, and may end well: nobody else says a word. It is
-// not the job that was asked for, so scripts shall see it too.
-void Launcher::look_for_another_mpi(const Process& process) {
-    bool silent = control_->phase(process.rank) == ControlServer::Phase::outside;
-    if (!silent || size_ < 2) return;
-    if (!process.other_mpi.empty()) {
-        say_another_mpi(process, "has loaded", process.other_mpi);
-    } else if (!process.other_words.empty()) {
-        say_another_mpi(process, "ends with the words of", process.other_words);
-    } else if (!told_of_another_mpi_) {
-        std::string other = foreign_mpi_of(find_program(process.name, "", common_));
-        if (other.empty()) return;
-        say_another_mpi(process, "is linked to", other);
-    } else {
-        return;
-    }
-    if (exit_code_ == 0 && !exit_code_known_) exit_code_ = 1;
 }
 
 // --on-death continue: the others have been told, and barriers of the wire-up do without it.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "btl/base/params_handed.h"
+#include "pmix/launch/bait.h"
 #include "pmix/launch/control_server.h"
 #include "pmix/launch/forward.h"
 #include "pmix/launch/local_host.h"
@@ -48,9 +49,10 @@ private:
         int pid = -1;
         bool running = false;
         std::string binding;
-        std::string name;         // what it executes
-        std::string other_mpi;    // seen in its memory before it has connected
-        std::string other_words;  // the MPI library whose error messages it has printed
+        std::string name;           // what it executes
+        std::string other_mpi;      // seen in its memory before it has connected
+        std::string other_program;  // that has it there, if another, which it has started
+        std::string other_words;    // the MPI library whose error messages it has printed
         std::unique_ptr<Output> output_file, error_file;  // of --output-filename
         std::unique_ptr<RankStream> output, error;
     };
@@ -131,7 +133,6 @@ private:
     void on_ended(std::vector<EndedRank> ended);
     int suspicion(const EndedRank& each) const;
     void judge(Process& process, int status);
-    void look_for_another_mpi(const Process& process);
     std::string fate_of(const Process& process, int status) const;
     void go_on_without(Process& process, int code, const std::string& fate);
     bool continues() const { return options_.on_death == "continue"; }
@@ -169,10 +170,16 @@ private:
                (options_.debug_rank < 0 || options_.debug_rank == process.rank);
     }
     void give_terminal(const Process& process);
+
+    // Programs of another MPI library (launcher_foreign.cc).
     void watch_for_another_mpi();
+    void look_again();
     void look_into_memory();
-    void look_into_memory(Process& process);
+    bool look_into_memory(Process& process);
+    void note_searches();
     void listen(Process& process, std::string_view bytes);
+    void look_for_another_mpi(const Process& process);
+    static std::string how_loaded(const Process& process);
     void say_another_mpi(const Process& process, const std::string& how, const std::string& other);
 
     // The end.
@@ -224,10 +231,14 @@ private:
     std::vector<int> input_targets_;
     std::vector<EventPtr> signals_;
     EventPtr kill_timer_, term_timer_, timeout_timer_, drain_timer_, look_timer_, cause_timer_,
-        fence_timer_;
+        fence_timer_, bait_event_;
+    BaitWatch bait_;
     std::function<void()> without_cause_;  // what cause_timer_ does, until a cause is known
     std::set<int> gave_up_;                // ranks that met a death, and said so
     int looks_ = 0;                        // into the memory of processes that have not connected
+    int searches_ = 0;                     // for another MPI library that were looked into
+    std::string searched_;                 // that library
+    bool other_launcher_ = false;          // that has started processes which have it
     std::string trace_;                    // the file; "": none
     enum class DebugMode { none, batch, terminal, panes };
     DebugMode debug_mode_ = DebugMode::none;

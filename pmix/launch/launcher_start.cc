@@ -312,13 +312,13 @@ bool Launcher::start_all() {
     auto guard = [this] {
         for (Node& node : nodes_) node.host->guard();
     };
+    watch_for_another_mpi();  // the first may end before the last has been started
     for (Process& process : processes_) {
         start_one(process);
         if (state_ != State::running) break;
         if (process.rank + 1 == kGuardedFrom) guard();
     }
     if (size_ < kGuardedFrom || state_ != State::running) guard();
-    watch_for_another_mpi();
     std::vector<InputCopier::Far> far;
     for (const Process& process : processes_) {
         Host* host = nodes_[static_cast<size_t>(process.node)].host;

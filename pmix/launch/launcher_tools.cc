@@ -1,10 +1,9 @@
 // pmix/launch/launcher_tools.cc: what mpirun does for tools: the trace's file, debuggers and their
-// terminals; and the look at programs whose MPI library is not ours.
+// terminals.
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
 #include "pmix/launch/debugger.h"
-#include "pmix/launch/foreign.h"
 #include "pmix/launch/messages.h"
 #include "pmix/wireup/origin.h"
 
@@ -20,9 +19,6 @@ namespace pomona {
 namespace {
 
 constexpr const char* kTraceBegins = "{\"displayTimeUnit\"";
-// After the start, one after the other: imports take a while, and short programs end soon.
-constexpr double kLooks[] = {0.1, 0.15, 0.25, 0.5, 1, 3, 10};
-constexpr int kPatientLooks = 6;
 
 bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
@@ -112,52 +108,6 @@ void Launcher::give_terminal(const Process& process) {
     if (debug_mode_ != DebugMode::terminal) return;
     tcsetpgrp(0, process.pid);
     kill(-process.pid, SIGCONT);
-}
-
-void Launcher::say_another_mpi(const Process& process, const std::string& how,
-                               const std::string& other) {
-    if (std::exchange(told_of_another_mpi_, true)) return;
-    say(format(messages::another_mpi, process.name, how, other, size_));
-}
-
-// Programs in Python import their MPI library, so it is seen in their memory alone, while they run.
-// Looked at here, not on other hosts: all ranks of a job mostly run the same program.
-void Launcher::watch_for_another_mpi() {
-    if (size_ < 2) return;
-    look_timer_ = timer([](int, short, void* self) {
-        auto* launcher = static_cast<Launcher*>(self);
-        launcher->look_into_memory();
-        launcher->watch_for_another_mpi();
-    });
-    if (looks_ == static_cast<int>(std::size(kLooks)) || told_of_another_mpi_) return;
-    double wait = kLooks[looks_++];
-    timeval delay{static_cast<time_t>(wait), static_cast<suseconds_t>(wait * 1e6) % 1'000'000};
-    event_add(look_timer_.get(), &delay);
-}
-
-// It may be about to connect through PMIx, so nothing is said before it has ended or has had some
-// time.
-void Launcher::look_into_memory() {
-    for (Process& process : processes_) {
-        bool before = !process.other_mpi.empty();
-        look_into_memory(process);
-        if (before && looks_ >= kPatientLooks && !process.other_mpi.empty())
-            return say_another_mpi(process, "has loaded", process.other_mpi);
-    }
-}
-
-// A process that prints another library's error messages may be gone before it is looked at.
-void Launcher::listen(Process& process, std::string_view bytes) {
-    if (size_ < 2 || !process.other_words.empty()) return;
-    if (control_->phase(process.rank) != ControlServer::Phase::outside) return;
-    process.other_words = foreign_mpi_saying(bytes);
-}
-
-void Launcher::look_into_memory(Process& process) {
-    bool silent = control_->phase(process.rank) == ControlServer::Phase::outside;
-    if (!silent) process.other_mpi.clear();
-    if (!process.running || !silent || process.pid < 0 || size_ < 2) return;
-    if (node_of(process).host->here()) process.other_mpi = foreign_mpi_in(process.pid);
 }
 
 }  // namespace pomona

@@ -83,20 +83,4 @@ unlike bcast 'MPI_Bcast(data, 1, MPI_INT, 0, MPI_COMM_WORLD)' \
 unlike barrier 'MPI_Barrier(MPI_COMM_WORLD)' \
     'MPI_Allreduce(data, data + 1, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD)' MPI_Barrier MPI_Allreduce
 
-# A program of another MPI library, here one without functions: its processes know nothing of each
-# other.
-if [ "$(uname -s)" = Linux ]; then
-    echo 'int another;' > "$folder/another.c"
-    echo 'extern int another; int main(void) { return another; }' > "$folder/foreign.c"
-    cc -shared -fPIC -Wl,-soname,libmpi.so.40 -o "$folder/libmpi.so.40" "$folder/another.c" &&
-        cc -o "$folder/foreign" "$folder/foreign.c" "$folder/libmpi.so.40" -Wl,-rpath,"$folder" || failed=1
-    timeout 30 "$bin/mpirun" --oversubscribe -n 2 "$folder/foreign" > "$folder/out" 2> "$folder/err"
-    code=$?
-    what=foreign
-    [ $code = 1 ] || fault "the code should be 1"
-    once "is linked to libmpi.so.40, another MPI library"
-    timeout 30 "$bin/mpirun" --oversubscribe -n 2 true > "$folder/out" 2> "$folder/err"
-    has_not err "another MPI"
-fi
-
 exit $failed
