@@ -291,10 +291,12 @@ void Launcher::take_abort(int rank, int code, const std::string& message) {
     if (state_ != State::running) return;
     // By MPI_Abort, by a fatal error, or by another library's call: the message says which.
     const Process& process = process_of(rank);
-    say(format("rank {} (pid {}, {}) on {} ended the job with code {}{}{}", rank, process.pid,
-               process.name, host_of(process), code, message.empty() ? "" : ": ", message));
-    int low = code & 255;
-    end_job(low || code == 0 ? low : 1, 0, SIGTERM);
+    int ours = exit_code_of(code);
+    bool zero = (code & 255) == 0;
+    say(format("rank {} (pid {}, {}) on {} ended the job with code {}{}{}{}", rank, process.pid,
+               process.name, host_of(process), code, message.empty() ? "" : ": ", message,
+               zero ? format(", and mpirun ends with code {}", ours) : ""));
+    end_job(ours, 0, SIGTERM);
 }
 
 // A full disk: what the job computes from now on would be lost as well.

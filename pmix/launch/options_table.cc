@@ -18,6 +18,7 @@ constexpr const char* kExamples =
     "  mpirun -n 2 --set transports=self,tcp ./hello   with a parameter of Pomona\n"
     "\nAll parameters for --set, with their meaning: pomona params\n"
     "The exit code is that of the first process that failed, 128 + signal if it was killed;\n"
+    "that of MPI_Abort, and 1 where its low byte is 0: an aborted job is no success;\n"
     "141 also where all ended well and nobody read what they printed.\n";
 
 constexpr const char* kNotes =

@@ -138,7 +138,7 @@ std::string boot_id() {
     return text;
 }
 
-int exit_code_of(int code) { return code & 255 ? code & 255 : code != 0; }
+int exit_code_of(int code) { return code & 255 ? code & 255 : 1; }
 
 int machine_cores() { return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))); }
 

@@ -53,7 +53,8 @@ void fill_local(Job& job);
 std::string host_name();
 std::string boot_id();  // of the running system; "" where it does not tell
 
-// With which code a process ends that aborts with this one: never 0, unless that was asked for.
+// With which code a process and its job end that aborts with this one: never 0, which scripts would
+// take for success.
 int exit_code_of(int code);
 
 // Cores this process may use (affinity), and those of the machine.

@@ -44,6 +44,15 @@ program abort 'MPI_Abort(MPI_COMM_WORLD, 3);'
 has out "printed before"
 once "ended the job with code 3: MPI_Abort was called on MPI_COMM_WORLD"
 
+# Scripts must not take an aborted job for a good one, nor a program alone.
+program aborted_0 'MPI_Abort(MPI_COMM_WORLD, 0);'
+[ $code = 1 ] || fault "the code should be 1"
+once "ended the job with code 0: MPI_Abort was called on MPI_COMM_WORLD .*, and mpirun ends with code 1"
+timeout 30 "$folder/aborted_0" > "$folder/out" 2> "$folder/err"
+code=$?
+what="aborted_0, alone"
+[ $code = 1 ] || fault "the code should be 1"
+
 program fatal 'MPI_Send(0, 0, MPI_INT, 99, 0, MPI_COMM_WORLD);'
 [ $code != 0 ] || fault "the code should not be 0"
 has out "printed before"
