@@ -56,6 +56,31 @@ template <class Rows> void more_rows(const Rows& rows) {
     if (rows.size() > kRowsMax) print(format("  ... and {} more\n", rows.size() - kRowsMax));
 }
 
+// With whom, in words.
+std::string with_text(const OpenCall& call) {
+    std::string out;
+    bool message = call.kind == "send" || call.kind == "receive";
+    if (message && call.peer >= 0)
+        out = format("{} rank {}, ", call.kind == "send" ? "to" : "from", call.peer);
+    else if (call.kind == "receive") out = "from any rank, ";
+    if (message && call.tag >= 0) out += format("tag {}, ", call.tag);
+    else if (message) out += "any tag, ";
+    if (call.kind == "send") out += format("{}, ", bytes_text(call.bytes));
+    out += call.comm;
+    return out.ends_with(", ") ? out.substr(0, out.size() - 2) : out;
+}
+
+void print_open(const TraceSums& sums) {
+    if (sums.open.empty()) return;
+    print("\ncalls that had not returned\n");
+    for (size_t i = 0; i < std::min(sums.open.size(), kRowsMax); ++i) {
+        const OpenCall& call = sums.open[i];
+        print(format("  {:<26} {:<48} since {}\n", format("rank {} in {}", call.rank, call.name),
+                     with_text(call), time_text(call.begin)));
+    }
+    more_rows(sums.open);
+}
+
 void print_calls(const TraceSums& sums) {
     print(format("\n{:<28} {:>9} {:>12} {:>12} {:>12} {:>7}\n", "time by call", "calls", "together",
                  "mean", "longest", "share"));
@@ -134,6 +159,14 @@ nlohmann::json as_json(const TraceSums& sums) {
                                 {"why", key.why},
                                 {"count", sum.count},
                                 {"time_us", sum.time}});
+    out["not_returned"] = nlohmann::json::array();
+    for (const OpenCall& call : sums.open) {
+        nlohmann::json one{{"rank", call.rank}, {"call", call.name}, {"since_us", call.begin}};
+        if (!call.comm.empty()) one["comm"] = call.comm;
+        if (call.peer >= 0) one["peer"] = call.peer;
+        if (call.kind == "send" || call.kind == "receive") one["tag"] = call.tag;
+        out["not_returned"].push_back(one);
+    }
     out["pairs"] = nlohmann::json::array();
     for (const auto& [pair, sum] : sums.pairs)
         out["pairs"].push_back({{"from", pair.first},
@@ -184,8 +217,10 @@ int trace_command(const TraceOptions& options) {
     if (options.json) {
         print_report(as_json(sums).dump(1) + "\n");
     } else {
-        print(format("{}: {} ranks, {} from the first MPI_Init to the last MPI_Finalize\n",
-                     options.file, sums.ranks.size(), time_text(sums.length())));
+        print(format("{}: {} ranks, {} from the first MPI_Init to the last {}\n", options.file,
+                     sums.ranks.size(), time_text(sums.length()),
+                     sums.open.empty() ? "MPI_Finalize" : "call"));
+        print_open(sums);
         print_calls(sums);
         print_ranks(sums);
         print_waits(sums);

@@ -27,6 +27,7 @@ public:
 private:
     void take(const Json& event) {
         if (event.at("ph") == "M") sums_.ranks[event.at("pid").get<int>()];
+        if (event.at("ph") == "B") return take_open(event);
         if (event.at("ph") != "X") return;
         int rank = event.at("pid").get<int>();
         auto begin = event.at("ts").get<double>(), duration = event.at("dur").get<double>();
@@ -50,6 +51,18 @@ private:
         pair.bytes += args.at("bytes").get<double>();
     }
 
+    void take_open(const Json& event) {
+        const Json& args = event.at("args");
+        OpenCall call{event.at("pid").get<int>(), event.at("name").get<std::string>(),
+                      event.at("cat").get<std::string>(), args.value("comm", ""),
+                      event.at("ts").get<double>()};
+        if (args.contains("peer") && args.at("peer").is_number()) call.peer = args.at("peer");
+        call.tag = args.value("tag", 0);
+        call.bytes = args.value("bytes", 0.0);
+        sums_.ranks[call.rank].last = std::max(sums_.ranks[call.rank].last, call.begin);
+        sums_.open.push_back(call);
+    }
+
     TraceSums& sums_;
 };
 
@@ -69,6 +82,8 @@ std::string TraceSums::read(const std::string& file) {
     } catch (const Json::exception& error) {
         return std::string("it is no trace: ") + error.what();
     }
+    std::stable_sort(open.begin(), open.end(),
+                     [](const OpenCall& a, const OpenCall& b) { return a.rank < b.rank; });
     return {};
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace pomona {
 
@@ -33,11 +34,21 @@ struct WaitKey {
     auto operator<=>(const WaitKey&) const = default;
 };
 
+// A call that had not returned when the job ended.
+struct OpenCall {
+    int rank = 0;
+    std::string name, kind, comm;  // comm "": of none
+    double begin = 0;
+    int peer = -1, tag = 0;  // of messages; peer -1: any, or none
+    double bytes = 0;
+};
+
 struct TraceSums {
     std::map<std::string, CallSum> calls;
     std::map<int, RankSum> ranks;
     std::map<WaitKey, CallSum> waits;
     std::map<std::pair<int, int>, PairSum> pairs;
+    std::vector<OpenCall> open;            // by rank
     std::map<std::string, int64_t> flaws;  // of the trace itself
 
     // A mistake as text, or "".

@@ -24,6 +24,7 @@ public:
             known_[i] = find_request(requests_[i], infos_[i]) && infos_[i].active;
             any_ = any_ || known_[i];
         }
+        show();
     }
     // The statuses are needed to tell from whom something came.
     MPI_Status* statuses(MPI_Status* given, size_t count) {
@@ -43,6 +44,20 @@ public:
     void end_in_vain() { trace::end_in_vain(call_); }
 
 private:
+    // What is waited for, where that is one thing.
+    void show() {
+        if (known_.size() != 1 || !known_[0]) return call_.open();
+        Record open = call_.record();
+        const RequestInfo& info = infos_[0];
+        open.comm = info.comm->number;
+        open.peer = info.peer;
+        open.tag = info.tag;
+        open.bytes = info.bytes;
+        Call::open(open, info.kind == Kind::send         ? Kind::sent
+                         : info.kind == Kind::receive    ? Kind::received
+                         : info.kind == Kind::collective ? Kind::collected
+                                                         : Kind::wait);
+    }
     struct Done {
         size_t place;
         const MPI_Status* status;
@@ -136,6 +151,7 @@ void end_in_vain(Call& call) {
     bool again = last && last->function == record.function && last->repeats > 0 &&
                  last->repeats < 255 && record.begin - last->end < kVainGap;
     if (!again) return call.end();
+    show_none();
     last->end = now();
     ++last->repeats;
 }

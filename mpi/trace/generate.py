@@ -119,7 +119,7 @@ def before(f):
         lines += [f"[[maybe_unused]] const CommInfo& comm_ = comm_info({comm.name});", "record.comm = comm_.number;"]
     if f.param("dest") and comm:
         lines += ["record.peer = comm_.peer(dest);"]
-    if is_receive(name) and comm:
+    if (is_receive(name) or name in ("Probe", "Mprobe")) and comm:
         lines += ["record.peer = comm_.peer(source);"]
     tag = f.param("sendtag") or f.param("tag")
     if tag and comm and tag.type == "int":
@@ -220,7 +220,8 @@ def wrapper(f):
         lines += ["    Record got{};"]
     if name == "Abort":
         return "\n".join(lines + [f"    return {real};", "}"])
-    lines += [f"    int error = {real};"]
+    receives = name in ("Recv", "Mrecv", "Probe", "Mprobe")
+    lines += ["    Call::open(record, Kind::receive);" if receives else "    call.open();", f"    int error = {real};"]
     if kind(f) == "send":
         lines += ["    if (error != MPI_SUCCESS) record.kind = Kind::call;"]
     done = after(f)

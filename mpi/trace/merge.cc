@@ -63,6 +63,7 @@ struct Delay {
 struct Trace {
     std::vector<PartHeader> parts;
     std::vector<Event> events;
+    std::vector<Event> open;  // calls that had not returned when the job ended
     std::vector<Comm> comms{{"", 0}};
     std::vector<Message> messages;
     std::map<std::tuple<int32_t, uint32_t, int64_t>, Delay> delays;  // by rank, thread, begin
@@ -98,11 +99,9 @@ public:
         std::vector<char> bytes(Chunk::kBytes);
         while (std::fread(bytes.data(), 1, bytes.size(), file.get()) == bytes.size())
             take(bytes.data());
-        for (size_t i = first_; i < trace_.events.size(); ++i) {
-            uint32_t& comm = trace_.events[i].record.comm;
-            auto found = own_comms_.find(comm);
-            comm = found == own_comms_.end() ? 0 : found->second;
-        }
+        for (size_t i = first_; i < trace_.events.size(); ++i) number_comm(trace_.events[i]);
+        for (Event& event : trace_.open)
+            if (event.rank == header_.rank) number_comm(event);
         return true;
     }
     void name_comms() {
@@ -112,6 +111,10 @@ public:
     }
 
 private:
+    void number_comm(Event& event) const {
+        auto found = own_comms_.find(event.record.comm);
+        event.record.comm = found == own_comms_.end() ? 0 : found->second;
+    }
     void take(const char* bytes) {
         uint64_t head[2];
         std::memcpy(head, bytes, sizeof head);
@@ -121,8 +124,15 @@ private:
             std::memcpy(&record, bytes + sizeof head + i * sizeof record, sizeof record);
             take(record, static_cast<uint32_t>(head[0]));
         }
+        if (count == Chunk::kRecords) return;
+        Record open;
+        std::memcpy(&open, bytes + sizeof head + count * sizeof open, sizeof open);
+        if (open.begin == 0 || open.end != 0 || open.kind >= Kind::communicator) return;
+        open.end = open.begin;
+        take(open, static_cast<uint32_t>(head[0]), trace_.open);
     }
-    void take(Record& record, uint32_t thread) {
+    void take(Record& record, uint32_t thread) { take(record, thread, trace_.events); }
+    void take(Record& record, uint32_t thread, std::vector<Event>& events) {
         if (record.kind == Kind::communicator) {
             auto [known, fresh] =
                 by_identity_.try_emplace(record.bytes, static_cast<uint32_t>(trace_.comms.size()));
@@ -140,7 +150,7 @@ private:
         if (record.kind > Kind::name || record.function >= kNameCount) return;
         for (int64_t* time : {&record.begin, &record.end, &record.order})
             *time = aligned(header_, *time);
-        trace_.events.push_back({record, header_.rank, thread});
+        events.push_back({record, header_.rank, thread});
     }
 
     Trace& trace_;
@@ -286,24 +296,28 @@ void find_late_members(Trace& trace) {
 
 const char* category(Kind kind) {
     switch (kind) {
-    case Kind::send: return "send";
-    case Kind::receive: return "receive";
-    case Kind::collective: return "collective";
+    case Kind::send:
+    case Kind::sent: return "send";
+    case Kind::receive:
+    case Kind::received: return "receive";
+    case Kind::collective:
+    case Kind::collected: return "collective";
     case Kind::wait: return "completion";
     default: return "call";
     }
 }
 
-void write_call(JsonFile& out, const Trace& trace, const Event& event) {
+void write_call(JsonFile& out, const Trace& trace, const Event& event, bool returned) {
     const Record& record = event.record;
-    out.event("X", kNames[record.function], category(record.kind), record.begin, event.rank,
+    std::string_view kind = category(record.kind);
+    out.event(returned ? "X" : "B", kNames[record.function], kind.data(), record.begin, event.rank,
               event.thread);
-    out.duration(record.end - record.begin);
+    if (returned) out.duration(record.end - record.begin);
     out.open("args");
+    if (!returned) out.number("not returned", 1);
     if (record.comm) out.text("comm", trace.comms[record.comm].name);
-    bool p2p = record.kind == Kind::send || record.kind == Kind::receive;
-    if (record.peer >= 0)
-        out.number(record.kind == Kind::collective ? "root" : "peer", record.peer);
+    bool p2p = kind == "send" || kind == "receive";
+    if (record.peer >= 0) out.number(kind == "collective" ? "root" : "peer", record.peer);
     else if (record.peer == kElsewhere) out.text("peer", "in another world");
     if (p2p) out.number("tag", record.tag);
     if (p2p || record.bytes) out.number("bytes", static_cast<int64_t>(record.bytes));
@@ -340,7 +354,7 @@ void write_message(JsonFile& out, const Message& message, size_t number, bool se
 // What stands in the trace, in order of time.
 struct Entry {
     int64_t time;
-    enum What : uint8_t { call, delayed, start, finish } what;
+    enum What : uint8_t { call, open, delayed, start, finish } what;
     size_t place;
 };
 
@@ -348,6 +362,8 @@ std::vector<Entry> in_order(const Trace& trace, std::vector<const Delay*>& delay
     std::vector<Entry> out;
     for (size_t i = 0; i < trace.events.size(); ++i)
         if (is_call(trace.events[i])) out.push_back({trace.events[i].record.begin, Entry::call, i});
+    for (size_t i = 0; i < trace.open.size(); ++i)
+        out.push_back({trace.open[i].record.begin, Entry::open, i});
     for (const auto& [where, delay] : trace.delays) {
         if (!delay.call) continue;
         out.push_back({std::get<2>(where), Entry::delayed, delays.size()});
@@ -385,7 +401,8 @@ bool write(const std::string& path, const Trace& trace) {
     out.begin(entries.empty() ? 0 : entries.front().time);
     write_processes(out, trace);
     for (const Entry& entry : entries) switch (entry.what) {
-        case Entry::call: write_call(out, trace, trace.events[entry.place]); break;
+        case Entry::call: write_call(out, trace, trace.events[entry.place], true); break;
+        case Entry::open: write_call(out, trace, trace.open[entry.place], false); break;
         case Entry::delayed: write_delay(out, *delays[entry.place]); break;
         case Entry::start:
         case Entry::finish:

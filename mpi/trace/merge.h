@@ -3,7 +3,7 @@
 // is received there (MPI 5.0, 3.5), so sends and receives find each other afterwards, and nothing
 // is added to messages. From both ends follows who waited for whom.
 // Format: "Trace Event Format", Chromium project: complete events (X), flow events (s, f), metadata
-// (M).
+// (M), and events that begin and do not end (B): calls that had not returned.
 #pragma once
 
 #include <string>

@@ -1,7 +1,9 @@
 // mpi/trace/part_file.h: the file into which one rank writes what it does, as it does it.
 // Idea: a header of one page, then chunks; a chunk belongs to one thread, which appends records to
-// it. The file is mapped, so what has been written outlives the process, however that ends. merge.h
-// makes one trace of the files of all ranks. Times are those of the host's own steady clock.
+// it. The file is mapped, so what has been written outlives the process, however that ends. Behind
+// the last record stands the call in which the thread is, whose `end` is 0; the record that follows
+// takes its place. merge.h makes one trace of the files of all ranks. Times are those of the host's
+// own steady clock.
 #pragma once
 
 #include <atomic>
@@ -17,7 +19,7 @@ enum class Kind : uint8_t {
     receive,     // a call that has received from `peer`
     collective,  // a call in which all ranks of `comm` take part
     wait,        // a call that completes requests
-    // Not calls, but what a call has completed; `begin` and `end` are the call's.
+    // Not calls, but what a call has completed, or is to; `begin` and `end` are the call's.
     received,   // a receive posted at `order`
     sent,       // a send started at `order`
     collected,  // a collective operation started at `order`

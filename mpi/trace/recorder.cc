@@ -114,17 +114,33 @@ void close_part() {
     f.descriptor = -1;
 }
 
-void append(const Record& record) {
+// Where this thread's next record goes, and in `count` its number there; nullptr: nowhere.
+static Chunk* chunk_with_room(uint64_t& count) {
     Chunk* chunk = own.chunk;
     // The thread is the only one that writes.
-    uint64_t count = chunk ? chunk->count.load(std::memory_order_relaxed) : Chunk::kRecords;
-    if (count == Chunk::kRecords) {
-        chunk = next_chunk();
-        if (!chunk) return;
-        count = 0;
-    }
+    count = chunk ? chunk->count.load(std::memory_order_relaxed) : Chunk::kRecords;
+    if (count < Chunk::kRecords) return chunk;
+    count = 0;
+    return next_chunk();
+}
+
+void append(const Record& record) {
+    uint64_t count = 0;
+    Chunk* chunk = chunk_with_room(count);
+    if (!chunk) return;
     chunk->records[count] = record;
     chunk->count.store(count + 1, std::memory_order_release);  // pairs with merge()'s load
+}
+
+void show_open(const Record& record) {
+    uint64_t count = 0;
+    if (Chunk* chunk = chunk_with_room(count)) chunk->records[count] = record;
+}
+
+void show_none() {
+    Chunk* chunk = own.chunk;
+    uint64_t count = chunk ? chunk->count.load(std::memory_order_relaxed) : Chunk::kRecords;
+    if (count < Chunk::kRecords) chunk->records[count].begin = 0;
 }
 
 Record* last_record() {

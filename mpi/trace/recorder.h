@@ -1,7 +1,7 @@
 // mpi/trace/recorder.h: what one rank does, into its file (part_file.h).
 // Idea: each thread has a chunk of the mapped file and appends to it without a lock. A call costs
-// two looks at the clock and one record. Nothing is recorded before MPI_Init and after
-// MPI_Finalize.
+// two looks at the clock and one record, which is written when it begins, and again when it ends.
+// Nothing is recorded before MPI_Init and after MPI_Finalize.
 #pragma once
 
 #include "mpi/trace/part_file.h"
@@ -34,6 +34,10 @@ const std::string& part_file();  // "" when there is none
 void close_part();
 
 void append(const Record& record);
+// The call in which this thread is from now on, until the next append(); of calls in calls the
+// inner one. And that it is in none.
+void show_open(const Record& record);
+void show_none();
 // The last record of this thread, if it can be added to: of calls in vain one after the other.
 Record* last_record();
 
@@ -52,6 +56,13 @@ public:
         record_.repeats = 0;
     }
     Record& record() { return record_; }
+    // Should it never return, this is what is known of it.
+    void open() { open(record_, record_.kind); }
+    static void open(Record known, Kind kind) {
+        known.kind = kind;
+        known.end = 0;
+        show_open(known);
+    }
     void end() {
         record_.end = now();
         append(record_);

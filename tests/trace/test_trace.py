@@ -20,7 +20,8 @@ from host_world import HostCase  # noqa: E402
 
 FOLDER = tempfile.mkdtemp(prefix="pomona-trace-")
 PROGRAM = os.path.join(FOLDER, "traced")
-KEYS = {"X": {"name", "cat", "ts", "dur", "pid", "tid", "args"}, "s": {"name", "cat", "ts", "id", "pid", "tid"},
+KEYS = {"X": {"name", "cat", "ts", "dur", "pid", "tid", "args"}, "B": {"name", "cat", "ts", "pid", "tid", "args"},
+        "s": {"name", "cat", "ts", "id", "pid", "tid"},
         "f": {"name", "cat", "ts", "id", "pid", "tid", "bp"}, "M": {"name", "pid", "args"}}
 
 
@@ -55,6 +56,7 @@ class Trace:
         self.events = self.all["traceEvents"]
         self.calls = [e for e in self.events if e["ph"] == "X" and e["cat"] != "waiting"]
         self.waits = [e for e in self.events if e["ph"] == "X" and e["cat"] == "waiting"]
+        self.open = [e for e in self.events if e["ph"] == "B"]
         self.starts = {e["id"]: e for e in self.events if e["ph"] == "s"}
         self.ends = {e["id"]: e for e in self.events if e["ph"] == "f"}
 
@@ -137,6 +139,7 @@ class OneHost(unittest.TestCase):
         pair = next(p for p in sums["pairs"] if (p["from"], p["to"]) == (1, 0))
         self.assertGreater(pair["bytes"], 1 << 20)
         self.assertEqual(sums["calls"]["MPI_Barrier"]["count"], 6)
+        self.assertEqual(sums["not_returned"], [])
 
     def test_heat_map(self):
         self.record(2)
@@ -165,6 +168,36 @@ class OneHost(unittest.TestCase):
         self.assertIn("without MPI_Finalize", text.stderr)
         trace = Trace(self.path).check(self)
         self.assertIn((1, 0, "late sender"), trace.waited())
+
+    def test_calls_that_did_not_return(self):
+        """Of a job that hangs: where each rank was, by the time that is over, and by Ctrl-C."""
+        job = ["-n", 5, "--oversubscribe", "--trace", self.path]
+        for interrupted in False, True:
+            if interrupted:
+                done = run("timeout", "-s", "INT", 3, f"{BIN}/mpirun", *job, PROGRAM, "hang")
+            else:
+                done = mpirun(*job, "--timeout", 3, PROGRAM, "hang")
+                self.assertEqual(done.returncode, 124, done)
+            self.assertIn("pomona trace " + self.path, done.stderr)
+            text = pomona("trace", self.path)
+            self.assertEqual(text.returncode, 0, text)
+            trace = Trace(self.path).check(self)
+            ring = 'the "ring"'
+            for rank, name, args in ((0, "MPI_Recv", {"comm": ring, "peer": 1, "tag": 44}),
+                                     (1, "MPI_Wait", {"comm": ring, "peer": 0, "tag": 45}),
+                                     (2, "MPI_Barrier", {"comm": ring}), (4, "MPI_Finalize", {})):
+                found = [e for e in trace.open if e["pid"] == rank]
+                self.assertEqual([e["name"] for e in found], [name], trace.open)
+                self.assertEqual({**found[0]["args"], **args, "not returned": 1}, found[0]["args"])
+            self.assertEqual({e["pid"] for e in trace.open}, {0, 1, 2, 4})  # rank 3 is not in MPI
+            self.assertRegex(text.stdout, r'rank 0 in MPI_Recv +from rank 1, tag 44, the "ring"')
+            self.assertRegex(text.stdout, r'rank 1 in MPI_Wait +from rank 0, tag 45, the "ring"')
+            self.assertRegex(text.stdout, r'rank 2 in MPI_Barrier +the "ring"')
+            self.assertRegex(text.stdout, r"rank 4 in MPI_Finalize")
+            sums = json.loads(pomona("trace", self.path, "--json").stdout)
+            self.assertEqual([(e["rank"], e["call"]) for e in sums["not_returned"]],
+                             [(0, "MPI_Recv"), (1, "MPI_Wait"), (2, "MPI_Barrier"), (4, "MPI_Finalize")])
+            self.assertEqual(sums["not_returned"][0]["tag"], 44)
 
     def test_no_file_is_lost(self):
         with open(self.path, "w") as file:

@@ -42,6 +42,24 @@ static void each_kind(MPI_Comm comm) {
     MPI_Wait(requests, &status);
 }
 
+/* Each in another call, and none of them returns. A test in vain before is over. */
+static void hang(MPI_Comm comm) {
+    MPI_Request request;
+    int flag;
+    if (rank == 0) MPI_Recv(in, 8, MPI_CHAR, 1, 44, comm, MPI_STATUS_IGNORE);
+    if (rank == 1) {
+        MPI_Irecv(in, 8, MPI_CHAR, 0, 45, comm, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    if (rank == 2) MPI_Barrier(comm);
+    if (rank == 3) {
+        MPI_Iprobe(0, 46, comm, &flag, MPI_STATUS_IGNORE);
+        MPI_Iprobe(0, 46, comm, &flag, MPI_STATUS_IGNORE);
+        pause();
+    }
+    if (rank == 4) MPI_Finalize();
+}
+
 int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -68,6 +86,7 @@ int main(int argc, char** argv) {
     if (rank == 0) usleep(LATE_US);
     MPI_Ibarrier(ring, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (argc > 1 && argv[1][0] == 'h') hang(ring);
     if (argc > 1 && rank == 0) abort();
     if (argc > 1) MPI_Barrier(ring);
     MPI_Comm_free(&ring), MPI_Comm_free(&pairs);
