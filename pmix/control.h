@@ -22,7 +22,7 @@ enum class ControlType : uint8_t {
     abort,      // code i32, message: end the job
     fence_done,
     value,    // found u8, value
-    gone,     // rank i32 has ended, in good order or not
+    gone,     // rank i32 has ended, in good order or not; text: how, or nothing
     refused,  // reason: the hello was not accepted
     request,  // Service u8, its words (services.h); answered by answer
     answer,   // Code u8, the service's words
@@ -33,7 +33,8 @@ enum class ControlType : uint8_t {
     queues,  // somebody who is no rank asks: process i32 (of a rank, or mpirun's), answered by JSON;
              // mpirun asks a rank: number u32, answered by number u32, JSON
     lines,   // what the rank has seen of the lines to other hosts (link_learning.h; no answer)
-    missing  // who is not in the fence that the rank waits in? Answered by number u32, ranks i32
+    missing,  // who is not in the fence that the rank waits in? Answered by number u32, ranks i32
+    sessions  // u32 that the rank has open; u8: MPI_Finalize is to be called, too (no answer)
 };
 
 constexpr size_t kControlFrameMax = 64u << 20;

@@ -3,11 +3,15 @@
 
 #include "btl/base/log.h"
 #include "mpi/object/last_error.h"
+#include "pmix/wireup/fates.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string_view>
-#include <unistd.h>
 #include <utility>
+
+#include <poll.h>
+#include <unistd.h>
 
 namespace pomona {
 
@@ -45,6 +49,30 @@ int error_class_of(Code code) {
 }
 
 namespace {
+
+constexpr int kPollMs = 10, kPolls = 10, kPollsAgain = 3;
+
+// How the deaths came about that mpirun knows of, behind an error that one has led to. Its word may
+// come a little after the error, and is waited for; not for long, and in all a fifth of a second.
+std::string with_fates(int code, const std::string& sentence) {
+    static std::atomic<int> polls_left{20};
+    static std::atomic<size_t> told{0};
+    if (code != MPIX_ERR_PROC_FAILED && code != MPIX_ERR_PROC_FAILED_PENDING) return sentence;
+    Wireup* wireup = process().wireup.get();
+    if (wireup && wireup->watch_fd() >= 0) {
+        wireup->drain();
+        int polls = fates_known() ? kPollsAgain : kPolls;
+        while (fates_known() == told && polls-- > 0 && polls_left-- > 0) {
+            pollfd entry{wireup->watch_fd(), POLLIN, 0};
+            poll(&entry, 1, kPollMs);
+            wireup->drain();
+        }
+        told = fates_known();
+    }
+    std::string fates = known_fates();
+    return fates.empty() ? sentence : sentence + "; " + fates;
+}
+
 [[noreturn]] void end_job(const std::string& function, Communicator* comm, int code,
                           const std::string& sentence) {
     Process& here = process();
@@ -57,10 +85,11 @@ namespace {
     if (!here.wireup || here.job().origin == Origin::pmix) LOG(error, mpi, "{}", message);
     here.abort(code, message);
 }
+
 }  // namespace
 
-int fail(const char* function, Communicator* comm, int code, const std::string& sentence) {
-    std::string name = mpi_name(function);
+int fail(const char* function, Communicator* comm, int code, const std::string& problem) {
+    std::string name = mpi_name(function), sentence = with_fates(code, problem);
     keep_sentence(code, name + ": " + sentence);
     Process& here = process();
     // Without a communicator the error belongs to MPI_COMM_SELF (MPI 5.0, section 9.3); programs of
@@ -101,8 +130,8 @@ int fail_new(const char* function, MPI_Errhandler errhandler, int code,
 }
 
 int fail_with(const char* function, Errhandler* handler, void* handle, int code,
-              const std::string& sentence) {
-    std::string name = mpi_name(function);
+              const std::string& problem) {
+    std::string name = mpi_name(function), sentence = with_fates(code, problem);
     keep_sentence(code, name + ": " + sentence);
     Errhandler::Action action = handler ? handler->action : Errhandler::Action::fatal;
     switch (action) {

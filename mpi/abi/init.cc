@@ -3,6 +3,7 @@
 // it, the last one ends it.
 #include "mpi/abi/define.h"
 #include "mpi/abi/init_internal.h"
+#include "mpi/abi/session.h"
 #include "mpi/abi/comm_internal.h"
 #include "mpi/check/checker.h"
 
@@ -144,6 +145,7 @@ POMONA_MPI(int, Finalize, (void)) {
     Status finished = release_library();
     process().tell_unlike = nullptr;
     process().world_model.store(World::finished, std::memory_order_release);
+    if (process().users > 0) tell_of_sessions();
     if (!finished.ok()) LOG(warn, mpi, "MPI_Finalize: {}", finished.error().text());
     return told;
 }

@@ -6,6 +6,7 @@
 #include "mpi/abi/init_internal.h"
 #include "mpi/abi/session.h"
 #include "mpi/object/hints.h"
+#include "pmix/wireup/control_client.h"
 
 #include <cstring>
 #include <strings.h>
@@ -34,6 +35,13 @@ const char* const kSets[] = {"mpi://WORLD", "mpi://SELF"};
 
 }  // namespace
 
+void pomona::tell_of_sessions() {
+    Process& here = process();
+    bool world = here.world_model.load() == Process::State::running;
+    std::lock_guard guard(here.object_mutex);
+    if (here.wireup) tell_sessions(*here.wireup, here.users - world, world);
+}
+
 POMONA_MPI(int, Session_init, (MPI_Info info, MPI_Errhandler errhandler, MPI_Session* session)) {
     REQUIRE(session, nullptr, MPI_ERR_ARG, "session is a null pointer");
     Info* hints = resolve(info);
@@ -55,6 +63,7 @@ POMONA_MPI(int, Session_init, (MPI_Info info, MPI_Errhandler errhandler, MPI_Ses
     auto* made = new Session;
     made->errhandler = Ref<Errhandler>::share(handler);
     *session = hand_out<MPI_Session>(made);
+    tell_of_sessions();
     return MPI_SUCCESS;
 }
 
@@ -67,6 +76,7 @@ POMONA_MPI(int, Session_finalize, (MPI_Session* session_handle)) {
     take_back(owner);
     owner->release();
     Status finished = release_library();
+    if (process().users > 0) tell_of_sessions();
     return finished.ok() ? MPI_SUCCESS : fail(__func__, nullptr, finished.error());
 }
 

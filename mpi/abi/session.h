@@ -16,6 +16,8 @@ public:
     std::unique_ptr<BsendBuffer> bsend;  // guarded by Process::bsend_mutex
 };
 
+// So that mpirun can say what a process has left open that ends without MPI_Session_finalize.
+void tell_of_sessions();
 // Fails through the session's own error handler.
 int session_fail(const char* function, Session* session, int code, const std::string& sentence);
 // Null when the handle is none.

@@ -12,9 +12,10 @@
 namespace pomona {
 
 namespace {
-std::vector<std::byte> gone_frame(int rank) {
+std::vector<std::byte> gone_frame(int rank, const std::string& how) {
     Writer writer;
     writer.put(static_cast<int32_t>(rank));
+    writer.put_text(how);
     return control_frame(ControlType::gone, writer);
 }
 }  // namespace
@@ -155,6 +156,10 @@ void ControlServer::handle(Connection& connection, const ControlFrame& frame) {
         rank.phase = Phase::finalized;
         table.gone(connection.rank);
         return;
+    case ControlType::sessions:
+        rank.sessions = static_cast<int>(reader.get<uint32_t>());
+        rank.sessions_alone = reader.get<uint8_t>() == 0;
+        return;
     case ControlType::waiting: return waiting(connection, reader);
     case ControlType::waited:
         return table.waited(connection.rank, reader.get<uint32_t>(), RealClock().now());
@@ -190,7 +195,7 @@ void ControlServer::hello(Connection& connection, Reader& reader) {
     ranks_[rank].phase = Phase::joined;
     ranks_[rank].gone = false;
     for (int other = 0; other < size_; ++other)
-        if (ranks_[other].gone) send(connection, gone_frame(other));
+        if (ranks_[other].gone) send(connection, gone_frame(other, ranks_[other].how));
 }
 
 void ControlServer::answer_spawn(int rank, Result<int> first) {
@@ -385,12 +390,13 @@ void ControlServer::retire(int rank) {
     sweep();
 }
 
-void ControlServer::tell_gone(int gone) {
+void ControlServer::tell_gone(int gone, const std::string& how) {
     ranks_[gone].gone = true;
+    ranks_[gone].how = how;
     services.forget(gone);
     for (Rank& rank : ranks_)
         if (rank.connection && rank.phase == Phase::joined)
-            send(*rank.connection, gone_frame(gone));
+            send(*rank.connection, gone_frame(gone, how));
     sweep();
 }
 

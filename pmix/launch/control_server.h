@@ -39,6 +39,10 @@ public:
     void far_closed(uint64_t number);
 
     Phase phase(int rank) const { return ranks_[rank].phase; }
+    // Those that alone keep MPI running there.
+    int open_sessions(int rank) const {
+        return ranks_[rank].sessions_alone ? ranks_[rank].sessions : 0;
+    }
     void set_phase(int rank, bool finalized);  // by PMIx, whose fences are not seen here
     bool runs_by_pmix(int rank) const {
         return ranks_[rank].by_pmix && ranks_[rank].phase == Phase::joined;
@@ -50,8 +54,8 @@ public:
     // A further world of `count` ranks, which follow those known; its first rank.
     int add_world(int count);
     void settle(int rank);  // reads all that a dead rank has left behind
-    // To all ranks in MPI, and to those that join later.
-    void tell_gone(int rank);
+    // To all ranks in MPI, and to those that join later; `how` as for note_fate() (fates.h).
+    void tell_gone(int rank, const std::string& how);
     void retire(int rank);  // has failed, and the job goes on: fences do without it
     bool retired(int rank) const { return ranks_[rank].retired; }
 
@@ -102,7 +106,10 @@ private:
         long fences = 0;
         bool retired = false;
         size_t world = 0;
+        int sessions = 0;             // it has open
+        bool sessions_alone = false;  // MPI_Finalize has been called, or MPI_Init has not
         bool gone = false;
+        std::string how;  // it has gone
         bool by_pmix = false;
         std::map<std::string, std::vector<std::byte>> published;
     };

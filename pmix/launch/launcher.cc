@@ -178,7 +178,7 @@ void Launcher::on_ended(std::vector<EndedRank> ended) {
     if (state_ != State::connecting) finish_if_done();
 }
 
-// How a process failed, in words that follow "rank 1 (pid 17, hello) on host".
+// How a process ended, in words that follow "rank 1 (pid 17, hello) on host".
 std::string Launcher::fate_of(const Process& process, int status) const {
     if (WIFSIGNALED(status)) {
         bool core = false;
@@ -189,10 +189,16 @@ std::string Launcher::fate_of(const Process& process, int status) const {
                       signal_text(WTERMSIG(status)), core ? ", core dumped" : "");
     }
     bool left_mpi = control_->phase(process.rank) == ControlServer::Phase::joined;
+    int sessions = control_->open_sessions(process.rank);
+    std::string with = WEXITSTATUS(status) ? format(" with code {}", WEXITSTATUS(status)) : "";
+    if (left_mpi && sessions)
+        return format("exited{} without calling MPI_Session_finalize of {}", with,
+                      sessions == 1 ? "its session" : format("its {} sessions", sessions));
     if (WEXITSTATUS(status) != 0)
-        return format("exited with code {}{}", WEXITSTATUS(status),
-                      left_mpi ? " without calling MPI_Finalize" : "");
-    return "exited without calling MPI_Finalize after MPI_Init";
+        return format("exited{}{}", with, left_mpi ? " without calling MPI_Finalize" : "");
+    if (left_mpi) return "exited without calling MPI_Finalize after MPI_Init";
+    bool never = control_->phase(process.rank) == ControlServer::Phase::outside;
+    return never ? "ended without calling MPI_Init" : "ended after MPI_Finalize";
 }
 
 // The first process that fails gives the exit code and one message; those that die because we end
@@ -202,7 +208,8 @@ void Launcher::judge(Process& process, int status) {
     int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     int code = signal ? 128 + signal : WEXITSTATUS(status);
     // Others may wait for it: it may never have called MPI_Init.
-    if (state_ == State::running) control_->tell_gone(process.rank);
+    std::string fate = fate_of(process, status);
+    if (state_ == State::running) control_->tell_gone(process.rank, fate);
     if (code == 0 && !left_mpi) return look_for_another_mpi(process);
     if (state_ != State::running) {
         // Asked to end by a signal: the way the processes take is the way of the job.
@@ -211,7 +218,6 @@ void Launcher::judge(Process& process, int status) {
     }
     // It has said why, and nobody was told of who died before.
     if (without_cause_ && !signal && gave_up_.contains(process.rank)) return without_cause_();
-    std::string fate = fate_of(process, status);
     bool silent = code == 0;
     if (silent) code = 1;
     if (continues()) return go_on_without(process, code, fate);

@@ -315,7 +315,7 @@ void Launcher::on_lost_host(Host& host, const std::string& why) {
                    continues() ? "goes on without its ranks" : "ends with code 1"));
     for (Process* process : gone) {
         if (!control_) break;
-        control_->tell_gone(process->rank);
+        control_->tell_gone(process->rank, "was lost with host " + host.name());
         if (continues()) control_->retire(process->rank);
     }
     if (first && !why.empty() && continues() && running_ > 0) {

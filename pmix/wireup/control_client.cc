@@ -10,6 +10,7 @@
 #include "btl/base/waiting.h"
 #include "pmix/control.h"
 #include "pmix/services.h"
+#include "pmix/wireup/fates.h"
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>
@@ -192,6 +193,14 @@ public:
         queue(ControlType::lines, writer);
     }
 
+    void tell_sessions(int open, bool world) {
+        Writer writer;
+        writer.put(static_cast<uint32_t>(open));
+        writer.put(static_cast<uint8_t>(world));
+        queue(ControlType::sessions, writer);
+        (void)flush();
+    }
+
     Status finalize() override {
         queue(ControlType::finalized, {});
         return flush();
@@ -272,6 +281,7 @@ private:
         if (frame.type == ControlType::gone) {
             int rank = reader.get<int32_t>();
             if (reader.failed()) return;
+            note_fate(rank, reader.get_text(kControlTextMax));
             if (on_death_) on_death_(rank);
             else untold_.push_back(rank);
         } else if (frame.type == ControlType::explanation) {
@@ -323,6 +333,10 @@ Result<std::unique_ptr<Wireup>> start_under_mpirun(Job job) {
     auto answer = wireup->lookup(wireup->job().rank, "");
     if (!answer.ok() && answer.error().code != Code::not_found) return answer.error();
     return std::unique_ptr<Wireup>(std::move(wireup));
+}
+
+void tell_sessions(Wireup& wireup, int open, bool world) {
+    if (auto* ours = dynamic_cast<MpirunWireup*>(&wireup)) ours->tell_sessions(open, world);
 }
 
 }  // namespace pomona

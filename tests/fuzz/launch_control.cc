@@ -88,7 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             } else if (what == 1) {
                 send_all(client, bytes);
             } else if (what == 2) {
-                server.tell_gone(static_cast<int>(length % kRanks));
+                server.tell_gone(static_cast<int>(length % kRanks), "was killed");
             } else if (what == 3) {
                 server.settle(static_cast<int>(length % kRanks));
             } else {

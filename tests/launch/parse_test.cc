@@ -442,7 +442,7 @@ TEST(control_server, reads_the_words_of_a_rank_that_has_gone) {
     {
         ControlServer server(base, 2);
         ASSERT_TRUE(server.listen(directory).ok());
-        server.tell_gone(1);
+        server.tell_gone(1, "was killed");
         int rank = socket(AF_UNIX, SOCK_STREAM, 0);
         sockaddr_un address{};
         address.sun_family = AF_UNIX;

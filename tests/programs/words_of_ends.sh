@@ -8,10 +8,12 @@ bin=$1/bin
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
+options=
 
 program() {  # name, statements, ranks (1): compiled and run, its output kept
     {
         echo '#include <mpix.h>'
+        echo '#include <signal.h>'
         echo '#include <stdio.h>'
         echo '#include <unistd.h>'
         echo 'int main(int argc, char** argv) {'
@@ -26,7 +28,7 @@ program() {  # name, statements, ranks (1): compiled and run, its output kept
         echo '}'
     } > "$folder/$1.c"
     "$bin/mpicc" -o "$folder/$1" "$folder/$1.c" || failed=1
-    timeout 30 "$bin/mpirun" --oversubscribe -n "${3:-1}" "$folder/$1" > "$folder/out" 2> "$folder/err"
+    timeout 30 "$bin/mpirun" --oversubscribe $options -n "${3:-1}" "$folder/$1" > "$folder/out" 2> "$folder/err"
     code=$?
     what=$1
 }
@@ -65,11 +67,47 @@ once "MPI_Init: "
 has_not err "on MPI_COMM_WORLD"
 has_not err "known error not in this list"
 
+# What is left open that keeps MPI running: a session, and not MPI_Finalize.
+program session 'MPI_Session s; MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &s);'
+[ $code = 1 ] || fault "the code should be 1"
+once "exited without calling MPI_Session_finalize of its session; the job ends with code 1"
+program sessions 'MPI_Session s[3]; for (int i = 0; i < 3; ++i)
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, s + i);
+    MPI_Session_finalize(s); MPI_Finalize(); return 5;'
+once "exited with code 5 without calling MPI_Session_finalize of its 2 sessions"
+program world 'MPI_Session s; MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &s); return 0;'
+once "exited without calling MPI_Finalize after MPI_Init"
+
 # Who gives up because another has left may be quicker than the news of that.
 program left 'if (rank) { usleep(200000); _exit(0); } MPI_Abort(MPI_COMM_WORLD, MPIX_ERR_PROC_FAILED);' 2
 [ $code = 1 ] || fault "the code should be 1"
 once "rank 1 .* exited without calling MPI_Finalize after MPI_Init"
 has_not err "rank 0"
+
+# Who lives on and meets a death is told how it came about, whatever call it is.
+died() {  # name, how rank 1 ends, the words expected
+    options="--on-death continue"
+    program "$1" "char text[MPI_MAX_ERROR_STRING]; int n; void* memory; MPI_Win window;
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 1) { $2; }
+        n = MPI_Recv(data, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Error_string(n, text, &n), fputs(\"receive: \", stdout), puts(text);
+        n = MPI_Allreduce(data, data + 1, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Error_string(n, text, &n), fputs(\"sum: \", stdout), puts(text);
+        n = MPI_Win_allocate(8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+        MPI_Error_string(n, text, &n), fputs(\"window: \", stdout), puts(text);
+        fflush(stdout);
+        _exit(0);" 3
+    options=
+    for call in receive sum window; do
+        [ "$(grep -c -- "^$call: .*; rank 1 of the job $3" "$folder/out")" = 2 ] ||
+            fault "$call should say \"rank 1 of the job $3\" on both ranks"
+    done
+}
+died killed 'kill(getpid(), SIGKILL)' 'was killed by signal 9 (Killed'
+died exited '_exit(3)' 'exited with code 3 without calling MPI_Finalize'
+died silent '_exit(0)' 'exited without calling MPI_Finalize'
 
 # A program alone, without mpirun: nobody else tells its error.
 timeout 30 "$folder/fatal" > "$folder/out" 2> "$folder/err"
