@@ -24,7 +24,8 @@ struct Keyvals final : Process::Extension {
     static constexpr Slot slot = Slot::keyvals;
     std::mutex mutex;
     std::map<int, std::shared_ptr<Keyval>> known;
-    int next = 0x1000;  // above the predefined ones
+    std::map<int, std::string> made_by;  // functions, of programs that are checked
+    int next = 0x1000;                   // above the predefined ones
     // Values of the predefined attributes; MPI_Comm_get_attr returns their addresses.
     int tag_ub = kTagMax;
     int io = MPI_ANY_SOURCE;
@@ -139,6 +140,7 @@ template <class Copy, class Delete> int create_keyval(const char* function, Hold
     made->erase = reinterpret_cast<void (*)()>(erase);
     made->extra_state = extra_state;
     *result = made->number;
+    if (process().checker) table.made_by[made->number] = mpi_name(function);
     table.known[made->number] = std::move(made);
     return MPI_SUCCESS;
 }
@@ -155,6 +157,7 @@ int free_keyval(const char* function, Holder holder, int* number) {
     // While attributes use it (two references are the table's and ours), its number stays good:
     // other copies of it may be freed too.
     if (keyval.use_count() == 2) table.known.erase(*number);
+    table.made_by.erase(*number);
     *number = MPI_KEYVAL_INVALID;
     return MPI_SUCCESS;
 }
@@ -224,6 +227,14 @@ int* predefined_value(int number) {
     }
 }
 }  // namespace
+
+std::map<std::string, int> keyvals_left() {
+    Keyvals& table = keyvals();
+    std::lock_guard guard(table.mutex);
+    std::map<std::string, int> out;
+    for (const auto& [number, function] : table.made_by) ++out[function];
+    return out;
+}
 
 int copy_attributes(Communicator& from, Communicator& to) {
     return copy_all(owner_of(from), to.attributes);

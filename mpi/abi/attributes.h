@@ -6,12 +6,18 @@
 #include "mpi/object/communicator.h"
 #include "mpi/object/datatype.h"
 
+#include <map>
+#include <string>
+
 namespace pomona {
 
 int copy_attributes(Communicator& from, Communicator& to);
 int delete_attributes(Communicator& comm);
 int copy_attributes(Datatype& from, Datatype& to);
 int delete_attributes(Datatype& type);
+// Keyvals that the user has not freed, by the functions that made them; of programs that are
+// checked.
+std::map<std::string, int> keyvals_left();
 // At MPI_Finalize: those of MPI_COMM_SELF, latest first.
 void delete_attributes_of_self();
 

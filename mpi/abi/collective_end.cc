@@ -68,7 +68,8 @@ static int fail_member(const char* f, Communicator* comm, const Outcome& failed)
 
 // Of a program that is checked: is the call's memory in use?
 [[gnu::cold, gnu::noinline]] static int check_closely(const char* f, const CollectivePlan& plan) {
-    std::string problem;
+    std::string problem = plan.comm->process.checker->wrong_thread();
+    if (!problem.empty()) return fail(f, plan.comm, MPI_ERR_OTHER, problem);
     {
         Engine::Hold hold(plan.comm->process.engine);
         problem = plan.comm->process.checker->in_use(*plan.check);
@@ -165,6 +166,13 @@ static int await_verdict(const char* f, Communicator& comm, CollectiveCall call)
 
 int check_same_call(const char* f, Communicator& comm) {
     return await_verdict(f, comm, CollectiveCall(mpi_name(f)));
+}
+
+int check_same_group(const char* f, Communicator& comm, const Group& group) {
+    if (!Checker::compares(comm)) return MPI_SUCCESS;
+    CollectiveCall call(mpi_name(f));
+    call.give_group(group, *comm.group);
+    return await_verdict(f, comm, std::move(call));
 }
 
 int finish_persistent(const char* f, CollectivePlan& plan, MPI_Info info, MPI_Request* request) {

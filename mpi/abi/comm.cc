@@ -231,7 +231,7 @@ POMONA_MPI(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)
     REQUIRE(newcomm, owner, MPI_ERR_ARG, "newcomm is a null pointer");
     REQUIRE(within(*members, *owner->group), owner, MPI_ERR_GROUP,
             "group has members that are not in comm");
-    if (int error = check_same_call(__func__, *owner)) return error;
+    if (int error = check_same_group(__func__, *owner, *members)) return error;
     uint64_t context = next_child(*owner);
     *newcomm = MPI_COMM_NULL;
     if (owner->is_inter()) return create_inter(__func__, *owner, *members, context, newcomm);

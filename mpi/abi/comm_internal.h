@@ -47,6 +47,8 @@ void forget_parent(Communicator& comm);
 // Of a program that is checked: do all members call this function now? MPI_SUCCESS, or what the MPI
 // function returns; only for those that do not call any other collective.
 int check_same_call(const char* function, Communicator& comm);
+// The same, and whether the members of `group` give the same one.
+int check_same_group(const char* function, Communicator& comm, const Group& group);
 
 // A complete request with an empty status.
 Request* make_empty_request(Communicator& comm);

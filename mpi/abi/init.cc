@@ -1,6 +1,7 @@
 // mpi/abi/init.cc: starting and ending MPI (MPI 5.0, chapter 11): the world model and MPI_Abort.
 // Sessions (mpi/abi/session.cc) and the world share one running library: the first of them starts
 // it, the last one ends it.
+#include "mpi/abi/attributes.h"
 #include "mpi/abi/define.h"
 #include "mpi/abi/init_internal.h"
 #include "mpi/abi/session.h"
@@ -98,6 +99,18 @@ namespace {
 
 using World = Process::State;
 
+std::vector<std::string> what_is_left(Checker& checker) {
+    std::vector<std::string> lines = checker.left();
+    std::string keyvals = Checker::keyvals_line(keyvals_left());
+    if (!keyvals.empty()) lines.push_back(keyvals);
+    std::lock_guard guard(process().bsend_mutex);
+    if (const BsendBuffer* buffer = process().bsend.get())
+        lines.push_back(
+            format("1 buffer not detached, from MPI_Buffer_attach ({})",
+                   buffer->automatic ? "MPI_BUFFER_AUTOMATIC" : format("{} bytes", buffer->size)));
+    return lines;
+}
+
 int init(const char* function, int required, int* provided) {
     Process& here = process();
     if (process().world_model.load() != World::before)
@@ -137,7 +150,8 @@ POMONA_MPI(int, Finalize, (void)) {
     // What sessions have may be given back later.
     Checker* checker = process().checker.get();
     if (checker && process().users == 1)
-        for (const std::string& line : checker->left()) LOG(warn, mpi, "MPI_Finalize: {}", line);
+        for (const std::string& line : what_is_left(*checker))
+            LOG(warn, mpi, "MPI_Finalize: {}", line);
     int told = MPI_SUCCESS;
     process().tell_unlike = [&](Communicator& comm, const std::string& sentence) {
         told = fail("MPI_Finalize", &comm, MPI_ERR_OTHER, sentence);

@@ -23,6 +23,8 @@ Checker& checker_of(const Call& call) { return *call.comm->process.checker; }
 
 // MPI_SUCCESS, or what the function returns.
 int check_buffer(const Call& call) {
+    std::string thread = checker_of(call).wrong_thread();
+    if (!thread.empty()) return fail(call.function, call.comm, MPI_ERR_OTHER, thread);
     std::string problem = checker_of(call).in_use(call);
     if (problem.empty()) return MPI_SUCCESS;
     return fail(call.function, call.comm, MPI_ERR_BUFFER,

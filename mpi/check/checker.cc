@@ -2,10 +2,12 @@
 #include "mpi/check/checker.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 #include "mpi/check/checked_request.h"
 #include "mpi/runtime/process.h"
 
 #include <map>
+#include <thread>
 
 namespace pomona {
 
@@ -63,11 +65,24 @@ std::string Checker::conflict_text(const Memory& memory, const char* name, uint6
 }
 
 std::string Checker::in_use(const CollectiveCall& call) {
+    BufferUses own;
     for (const Memory& each : call.memory) {
         std::string problem = conflict_text(each, "its buffer", 0);
         if (!problem.empty()) return problem;
+        if (own.conflict(each, 0)) return messages::buffers_overlap;
+        own.add(each, 1);
     }
     return {};
+}
+
+// Level MPI_THREAD_SERIALIZED allows all threads, one after the other; who meets whom is not seen.
+std::string Checker::wrong_thread() const {
+    bool one =
+        process_.thread_level == MPI_THREAD_SINGLE || process_.thread_level == MPI_THREAD_FUNNELED;
+    if (!one || std::this_thread::get_id() == process_.main_thread) return {};
+    return format(messages::thread_not_allowed, process_.thread_level == MPI_THREAD_SINGLE
+                                                    ? "MPI_THREAD_SINGLE"
+                                                    : "MPI_THREAD_FUNNELED");
 }
 
 uint64_t Checker::add(Owner owner, const std::vector<Memory>& memory) {
@@ -146,6 +161,10 @@ std::string line_of(const Noun& noun, const std::map<std::string, int>& from) {
     return format("{} {} not freed, from {}", total, total == 1 ? noun.one : noun.many, list);
 }
 }  // namespace
+
+std::string Checker::keyvals_line(const std::map<std::string, int>& from) {
+    return from.empty() ? "" : line_of({{}, "keyval", "keyvals"}, from);
+}
 
 std::vector<std::string> Checker::left() {
     std::vector<std::string> lines;

@@ -13,6 +13,7 @@
 #include "mpi/check/collective_check.h"
 #include "mpi/p2p/engine.h"
 
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -69,6 +70,11 @@ public:
     void given_back(const Object* object);
     // A line for each kind of thing that the user has not given back; empty when there is none.
     std::vector<std::string> left();
+    // The same of keyvals, which are no objects, by the functions that made them; or "".
+    static std::string keyvals_line(const std::map<std::string, int>& from);
+
+    // Who calls a function that communicates may not: a sentence. Else "".
+    std::string wrong_thread() const;
 
     [[noreturn]] void end_job(const std::string& why);
 

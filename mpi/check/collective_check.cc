@@ -41,6 +41,15 @@ void CollectiveCall::receive(const Datatype& type, MPI_Count count, int only) {
             (data.empty() ? ", which receives " : " and receives ") + elements_text(type, count);
 }
 
+void CollectiveCall::give_group(const Group& given, const Group& all) {
+    constexpr int named_most = 16;
+    group.assign(given.members().begin(), given.members().end());
+    data = group.empty() ? " of no ranks" : group.size() == 1 ? " of rank " : " of ranks ";
+    for (int i = 0; i < given.size() && i < named_most; ++i)
+        data += format("{}{}", i ? ", " : "", all.find(given.member(i)));
+    if (given.size() > named_most) data += format(" and {} more", given.size() - named_most);
+}
+
 std::string CollectiveCall::text() const {
     std::string out = function;
     if (root != kNoRoot)
@@ -83,6 +92,9 @@ std::vector<std::byte> CollectiveCall::write(size_t room) const {
     put_sides(out, fits ? common : none);
     put_sides(out, fits ? sends.sides : none);
     put_sides(out, fits ? receives.sides : none);
+    bool group_fits = out.bytes().size() + group.size() * 4 + 4 <= room;
+    out.put(static_cast<uint32_t>(group_fits ? group.size() : 0));
+    for (size_t i = 0; group_fits && i < group.size(); ++i) out.put(group[i]);
     return out.bytes();
 }
 
@@ -90,6 +102,9 @@ bool CollectiveCall::read(Reader& in) {
     for (std::string* each : {&function, &data, &operation}) *each = in.get_text(kTextMost);
     for (int* each : {&root, &sends.only, &receives.only}) *each = in.get<int32_t>();
     for (auto* each : {&common, &sends.sides, &receives.sides}) get_sides(in, *each);
+    auto members = in.get<uint32_t>();
+    for (uint32_t i = 0; i < std::min(members, kBlocksMost) && !in.failed(); ++i)
+        group.push_back(in.get<int32_t>());
     return !in.failed();
 }
 

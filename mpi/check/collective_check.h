@@ -58,11 +58,13 @@ struct CollectiveCall {
     std::vector<Side>
         common;  // what all members give alike: nothing, their data, or a list of blocks
     Blocks sends, receives;
+    std::vector<int32_t> group;  // by ranks of the job: all its members give this one
     std::vector<Memory> memory;  // that it reads and writes; not told
 
     void give_alike(const Datatype& type, MPI_Count count);
     void send(const Datatype& type, MPI_Count count, int only = Blocks::kEach);
     void receive(const Datatype& type, MPI_Count count, int only = Blocks::kEach);
+    void give_group(const Group& given, const Group& all);
     // "MPI_Bcast of 10 MPI_INT with root 0"
     std::string text() const;
 

@@ -92,6 +92,16 @@ struct Comparison {
             },
             true);
     }
+    // Members of a group that give another; those whose list did not fit are left out.
+    bool groups_differ() const {
+        return std::any_of(calls.begin(), calls.end(), [&](const auto& one) {
+            const auto& group = one.second.group;
+            return std::any_of(group.begin(), group.end(), [&](int32_t member) {
+                auto other = calls.find(member);
+                return other != calls.end() && other->second.group != group;
+            });
+        });
+    }
     // What all give alike, in its lengths (`types` false) or its types.
     bool data_differs(bool types) const {
         const CollectiveCall* first = nullptr;
@@ -165,6 +175,7 @@ std::string difference_of(const Communicator& comm, const Calls& calls) {
     Comparison compared{comm, calls};
     if (compared.functions_differ())
         return compared.sentence("do not call the same collective operation");
+    if (compared.groups_differ()) return compared.sentence("give unlike groups");
     if (compared.roots_differ()) return compared.sentence("name different roots");
     if (compared.operations_differ()) return compared.sentence("name different operations");
     if (compared.data_differs(false)) return compared.sentence("give different counts");

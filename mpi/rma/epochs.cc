@@ -205,7 +205,15 @@ void Window::give_shared(int rank) {
     for (int member : next) tell(member);
 }
 
+// A fence opens an epoch that counts if operations follow; so others may begin before.
+static constexpr RmaError kInFenceEpoch{
+    MPI_ERR_RMA_SYNC,
+    "operations since the last MPI_Win_fence are in its epoch, which is open: call "
+    "MPI_Win_fence first"};
+
 RmaError Window::lock(int type, int rank, int assert) {
+    if (__builtin_expect(check != nullptr, 0) && fence_open_ && check->pending())
+        return kInFenceEpoch;
     if (locked_all_ || target(rank).lock != Lock::none)
         return {MPI_ERR_RMA_SYNC, "the target is locked already"};
     if (started_) return {MPI_ERR_RMA_SYNC, "an epoch begun by MPI_Win_start is open"};
@@ -227,6 +235,8 @@ RmaError Window::lock(int type, int rank, int assert) {
 }
 
 RmaError Window::lock_all(int assert) {
+    if (__builtin_expect(check != nullptr, 0) && fence_open_ && check->pending())
+        return kInFenceEpoch;
     int members = comm_->size();
     if (locked_all_ || started_) return {MPI_ERR_RMA_SYNC, "an epoch is open already"};
     for (int rank = 0; rank < members; ++rank)
@@ -323,6 +333,8 @@ RmaError Window::post(const Group& group) {
 }
 
 RmaError Window::start(const Group& group, int assert) {
+    if (__builtin_expect(check != nullptr, 0) && fence_open_ && check->pending())
+        return kInFenceEpoch;
     if (started_ || locked_all_) return {MPI_ERR_RMA_SYNC, "an access epoch is open already"};
     std::vector<int> ranks = ranks_of(group, *comm_);
     if (std::count(ranks.begin(), ranks.end(), -1)) return kNotMember;

@@ -154,6 +154,12 @@ void WindowCheck::complete(int rank, bool local) {
     }
 }
 
+bool WindowCheck::pending() const {
+    Engine::Hold hold(window_.engine());
+    return std::any_of(targets_.begin(), targets_.end(),
+                       [](const Target& each) { return !each.accesses.empty(); });
+}
+
 // ---- all members
 
 std::vector<WindowCheck::Told> WindowCheck::tell() const {

@@ -28,6 +28,8 @@ public:
     void take_back(int target, uint64_t number);
     // What has been sent to `target` is complete here, and unless `local` over there.
     void complete(int target, bool local);
+    // Operations have begun that are not complete.
+    bool pending() const;
     // Collective, at a fence: the accesses of all members since the last one.
     RmaError compare();
 

@@ -63,11 +63,38 @@ static void collectives(void) {
           MPI_ERR_NOT_SAME, "rank 0 sends 2 MPI_INT to rank 1, which receives 4 MPI_SHORT from it");
     goes_on();
     context("blocks of an alltoallv");
-    int counts[64], displs[64], other[64];
-    for (int i = 0; i < check_size; ++i) counts[i] = other[i] = 1, displs[i] = i;
+    int counts[64], displs[64], other[64], apart[64];
+    for (int i = 0; i < check_size; ++i) counts[i] = other[i] = 1, displs[i] = i, apart[i] = 2 * i;
     if (check_rank == 1) other[0] = 2;
-    TELLS(MPI_Alltoallv(in, counts, displs, MPI_INT, out, other, displs, MPI_INT, comm),
+    TELLS(MPI_Alltoallv(in, counts, displs, MPI_INT, out, other, apart, MPI_INT, comm),
           MPI_ERR_NOT_SAME, "rank 0 sends 1 MPI_INT to rank 1, which receives 2 MPI_INT from it");
+    goes_on();
+
+    context("buffers of one call that overlap");
+    TELLS(MPI_Allreduce(in, in + 3, 4, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER,
+          "the buffers of the call share memory, and one of them is written", "MPI_IN_PLACE");
+    TELLS(MPI_Iallgather(out + 1, 2, MPI_INT, out, 2, MPI_INT, comm, &request), MPI_ERR_BUFFER,
+          "share memory");
+    CHECK_OK(MPI_Allreduce(in, in + 4, 4, MPI_INT, MPI_SUM, comm)); /* one behind the other */
+    for (int i = 0; i < 64; ++i) in[i] = 0;
+    goes_on();
+
+    context("groups of MPI_Comm_create");
+    MPI_Group all, some;
+    int first[] = {0, 1}, turned[] = {1, 0};
+    CHECK_OK(MPI_Comm_group(comm, &all));
+    CHECK_OK(MPI_Group_incl(all, 2, zero ? first : turned, &some));
+    TELLS(MPI_Comm_create(comm, some, &made), MPI_ERR_NOT_SAME, "the twin", "give unlike groups",
+          "rank 0: MPI_Comm_create of ranks 0, 1", "MPI_Comm_create of ranks 1, 0");
+    CHECK_OK(MPI_Group_free(&some));
+    goes_on();
+    /* Disjoint groups, and none, are right. */
+    int own[] = {check_rank};
+    CHECK_OK(MPI_Group_incl(all, check_rank < 2, own, &some));
+    CHECK_OK(MPI_Comm_create(comm, some, &made));
+    if (made != MPI_COMM_NULL) CHECK_OK(MPI_Comm_free(&made));
+    CHECK_OK(MPI_Group_free(&some));
+    CHECK_OK(MPI_Group_free(&all));
     goes_on();
 
     context("not blocking");

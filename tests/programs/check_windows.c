@@ -25,6 +25,22 @@ static void goes_on(void) {
     CHECK_EQ(check_size, sum);
 }
 
+static void epochs(void) {
+    int one = 1, sum = 0;
+    context("a lock while operations of a fence's epoch are open");
+    CHECK_OK(MPI_Win_fence(0, win));
+    CHECK_OK(MPI_Put(&one, 1, MPI_INT, peer, 50 + check_rank, 1, MPI_INT, win));
+    TELLS(MPI_Win_lock(MPI_LOCK_SHARED, peer, 0, win), MPI_ERR_RMA_SYNC,
+          "operations since the last MPI_Win_fence are in its epoch", "call MPI_Win_fence");
+    TELLS(MPI_Win_lock_all(0, win), MPI_ERR_RMA_SYNC, "operations since the last MPI_Win_fence");
+    CHECK_OK(MPI_Win_fence(0, win));
+    context("a lock after a fence");
+    CHECK_OK(MPI_Win_lock(MPI_LOCK_SHARED, peer, 0, win));
+    CHECK_OK(MPI_Win_unlock(peer, win));
+    CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    CHECK_EQ(check_size, sum);
+}
+
 static void buffers(void) {
     int data[8] = {0}, other[8] = {0};
     MPI_Request request;
@@ -165,6 +181,7 @@ int main(int argc, char** argv) {
             one_origin();
         }
         goes_on();
+        epochs();
         two_origins();
         goes_on();
         CHECK_OK(MPI_Win_free(&win));

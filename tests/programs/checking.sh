@@ -8,11 +8,14 @@ bin=$1/bin
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
+threads=
 
-program() {  # name, statements, options of mpirun: compiled, and run on two ranks
+program() {  # name, statements, options of mpirun, how MPI is started: compiled, and run on two ranks
     {
         echo '#include <mpi.h>'
+        echo '#include <pthread.h>'
         echo '#include <unistd.h>'
+        echo "$threads"
         echo 'int main(int argc, char** argv) {'
         echo '    int rank, data[100] = {0};'
         echo '    double reals[100] = {0};'
@@ -20,14 +23,14 @@ program() {  # name, statements, options of mpirun: compiled, and run on two ran
         echo '    MPI_Comm comm;'
         echo '    MPI_Datatype type;'
         echo '    MPI_Win win;'
-        echo '    MPI_Init(&argc, &argv);'
+        echo "    ${4:-MPI_Init(&argc, &argv);}"
         echo '    MPI_Comm_rank(MPI_COMM_WORLD, &rank);'
         echo '    (void)data; (void)reals; (void)request; (void)comm; (void)type; (void)win;'
         echo "    $2"
         echo '    return MPI_Finalize();'
         echo '}'
     } > "$folder/$1.c"
-    "$bin/mpicc" -o "$folder/$1" "$folder/$1.c" || failed=1
+    "$bin/mpicc" -o "$folder/$1" "$folder/$1.c" -pthread || failed=1
     # shellcheck disable=SC2086
     POMONA_CHECK=1 timeout 30 "$bin/mpirun" --oversubscribe $3 -n 2 "$folder/$1" > "$folder/out" 2>&1
     code=$?
@@ -74,6 +77,34 @@ ends_well
 has "MPI_Finalize: 1 communicator not freed, from MPI_Comm_dup"
 has "MPI_Finalize: 1 datatype not freed, from MPI_Type_contiguous"
 has "MPI_Finalize: 2 requests not freed, from MPI_Ibarrier, MPI_Isend (to rank 1, tag 5, 8 bytes)"
+
+program keys 'int key; MPI_Info info; MPI_Op op; MPI_Buffer_attach(reals, sizeof reals);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, 0);
+    MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, MPI_TYPE_NULL_DELETE_FN, &key, 0);
+    MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, MPI_TYPE_NULL_DELETE_FN, &key, 0);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, 0); MPI_Comm_free_keyval(&key);
+    MPI_Info_create(&info); MPI_Op_create((MPI_User_function*)main, 1, &op);'
+ends_well
+has "MPI_Finalize: 3 keyvals not freed, from MPI_Comm_create_keyval, MPI_Type_create_keyval 2 times"
+has "MPI_Finalize: 1 buffer not detached, from MPI_Buffer_attach (800 bytes)"
+has "MPI_Finalize: 1 operation not freed, from MPI_Op_create"
+has "MPI_Finalize: 1 info object not freed, from MPI_Info_create"
+
+threads='static void* act(void* data) { MPI_Send(data, 1, MPI_INT, 0, 3, MPI_COMM_SELF); return data; }'
+program funneled 'MPI_Comm_rank(MPI_COMM_WORLD, &rank); pthread_t thread;
+    pthread_create(&thread, 0, act, data); pthread_join(thread, 0);'
+fails
+has "MPI_Send on MPI_COMM_SELF: A thread calls it that has not called MPI_Init, and the thread level is MPI_THREAD_SINGLE"
+threads='static void* act(void* data) { MPI_Barrier(MPI_COMM_SELF); return data; }'
+program funneled_too 'pthread_t thread; pthread_create(&thread, 0, act, data); pthread_join(thread, 0);' '' \
+    'int level; MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);'
+fails
+has "MPI_Barrier on MPI_COMM_SELF: A thread calls it that .* MPI_THREAD_FUNNELED; ask MPI_Init_thread for MPI_THREAD_SERIALIZED"
+program serialized 'pthread_t thread; pthread_create(&thread, 0, act, data); pthread_join(thread, 0);' '' \
+    'int level; MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);'
+ends_well
+[ ! -s "$folder/out" ] || fault "nothing should be printed"
+threads=
 
 program windows 'MPI_Win_create(data, sizeof data, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     MPI_Win_fence(0, win); MPI_Put(reals, 1, MPI_INT, 1 - rank, 0, 1, MPI_INT, win); MPI_Win_fence(0, win);'
