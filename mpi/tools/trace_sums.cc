@@ -12,6 +12,15 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr const char* kNoTrace = "it is no trace; mpirun --trace FILE records one";
+
+bool begins_as_trace(const std::string& file) {
+    std::string line;
+    std::ifstream stream(file, std::ios::binary);
+    std::getline(stream, line);
+    return line.starts_with("{\"displayTimeUnit\"");
+}
+
 // The parser hands over each finished value; events are added up and dropped.
 class Taker {
 public:
@@ -74,13 +83,17 @@ std::string TraceSums::read(const std::string& file) {
     if (!stream) return "it cannot be read";
     try {
         Json rest = Json::parse(stream, Taker(*this));
-        if (!rest.contains("traceEvents")) return "it is no trace";
+        if (!rest.is_object() || !rest.contains("traceEvents")) return kNoTrace;
         if (rest.contains("otherData"))
             for (const auto& [what, value] : rest.at("otherData").items())
                 if (value.is_number_integer() && what != "ranks")
                     flaws[what] = value.get<int64_t>();
-    } catch (const Json::exception& error) {
-        return std::string("it is no trace: ") + error.what();
+    } catch (const Json::parse_error& error) {
+        return begins_as_trace(file) ? "its end is missing, or it is damaged (at byte " +
+                                           std::to_string(error.byte) + ")"
+                                     : kNoTrace;
+    } catch (const Json::exception&) {
+        return begins_as_trace(file) ? "it is damaged: an event lacks what each has" : kNoTrace;
     }
     std::stable_sort(open.begin(), open.end(),
                      [](const OpenCall& a, const OpenCall& b) { return a.rank < b.rank; });

@@ -143,7 +143,10 @@ std::string Parser::take_job(const OptionInfo& option, const std::string& said,
     case OptionId::report_json: options.report_json = value; return {};
     case OptionId::explain_json: options.explain_json = value; return {};
     case OptionId::trace: options.trace = value; return {};
-    case OptionId::debugger: options.debugger = value; return {};
+    case OptionId::debugger:
+        options.debugger = value;
+        if (value.find_first_not_of(" \t") != value.npos) return {};
+        return format("Option {} needs a command, not '{}'", said, value);
     case OptionId::debug_rank: return whole_number(said, value, 0, kRanksMax, options.debug_rank);
     case OptionId::library_path: {
         static const std::map<std::string, int> known{{"on", 1}, {"off", 0}};

@@ -265,6 +265,12 @@ TEST(command_line, no_name_of_a_file) {
                     HasSubstr(std::string("Option ") + option + " needs a name, not ''"));
 }
 
+TEST(command_line, no_debugger) {
+    for (const char* none : {"", " "})
+        EXPECT_THAT(parse({"--debugger", none, "x"}).text,
+                    HasSubstr("Option --debugger needs a command, not '"));
+}
+
 TEST(command_line, lists_of_what_to_show) {
     auto parsed = parse({"--display", "map,bind", "--output", "tag,merge,file=/tmp/x", "a"});
     ASSERT_EQ(parsed.exit_code, -1) << parsed.text;

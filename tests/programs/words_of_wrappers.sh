@@ -32,6 +32,15 @@ for wrapper in mpicc mpicxx mpic++ mpiCC; do
 done
 # macOS does not tell mpiCC from mpicc.
 [ "$(uname -s)" = Darwin ] || same "$("$bin/mpicxx" -show)" "$("$bin/mpiCC" -show)"
+# A compiler that is not there: who was to be called, and who has said so.
+for wrapper in mpicc mpicxx; do
+    variable=POMONA_CC
+    [ $wrapper = mpicc ] || variable=POMONA_CXX
+    said=$(env $variable="nosuch -m64" "$bin/$wrapper" -c x.c 2>&1)
+    same 127 $?
+    same "$wrapper: the compiler nosuch, which $variable names, is not in PATH" "$said"
+    same "nosuch -m64" "$(env $variable="nosuch -m64" "$bin/$wrapper" -showme:command)"
+done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 echo 'int main(void) { return sizeof TEXT == 4 ? 0 : 1; }' > "$folder/a program.c"

@@ -211,6 +211,20 @@ class OneHost(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("cannot be written", done.stderr)
 
+    def test_what_is_no_trace(self):
+        """Told in a sentence of its own, without a parser's words."""
+        broken = '{"displayTimeUnit":"ns","traceEvents":[\n{"ph":"X","name":"a"'
+        for text, want in (("my data\n", "it is no trace; mpirun --trace FILE records one"),
+                           ("", "it is no trace; mpirun --trace FILE records one"),
+                           ('{"a": [1, 2]}', "it is no trace; mpirun --trace FILE records one"),
+                           ('[{"ph": 1}]', "it is no trace; mpirun --trace FILE records one"),
+                           (broken, f"its end is missing, or it is damaged (at byte {len(broken) + 1})")):
+            with open(self.path, "w") as file:
+                file.write(text)
+            done = pomona("trace", self.path)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done)
+            self.assertEqual(done.stderr, f"pomona trace: {self.path}: {want}\n")
+
     def test_what_is_no_mpi_program(self):
         done = mpirun("-n", 2, "--trace", self.path, "true")
         self.assertEqual(done.returncode, 0)
