@@ -78,7 +78,9 @@ std::string with_fates(int code, const std::string& sentence) {
     Process& here = process();
     std::string where = comm && !comm->name.empty() ? " on " + comm->name : "";
     // MPI_ERR_OTHER says nothing beyond the sentence.
-    std::string kind = code == MPI_ERR_OTHER ? "" : format(" ({})", error_class_text(code));
+    // Nor does a code of the program's own, whose text is in the sentence.
+    std::string words = code == MPI_ERR_OTHER ? "" : error_class_text(code);
+    std::string kind = words.empty() ? "" : format(" ({})", words);
     std::string message = format("{}{}: {}{}", function, where, sentence, kind);
     // Our mpirun prints what it is told, and a process that has no launcher says it as it ends;
     // other launchers may keep it to themselves.

@@ -307,18 +307,25 @@ inline void give(Integer* ierror, int code) {
     if (ierror) *ierror = code;  // optional in mpi_f08
 }
 
+// An error code of class MPI_ERR_BUFFER whose text is this sentence, until the next one.
+int buffer_error(const std::string& sentence);
 // A section that can be neither described nor copied: the object's error handler decides.
-inline int refuse(MPI_Comm comm, int error = MPI_ERR_BUFFER) {
+inline int refuse(MPI_Comm comm, int error) {
     PMPI_Comm_call_errhandler(comm, error);
     return error;
 }
-inline int refuse(MPI_Win win) {
-    PMPI_Win_call_errhandler(win, MPI_ERR_BUFFER);
-    return MPI_ERR_BUFFER;
+inline int refuse(MPI_Comm comm, const std::string& sentence) {
+    return refuse(comm, buffer_error(sentence));
 }
-inline int refuse(MPI_File file) {
-    PMPI_File_call_errhandler(file, MPI_ERR_BUFFER);
-    return MPI_ERR_BUFFER;
+inline int refuse(MPI_Win win, const std::string& sentence) {
+    int error = buffer_error(sentence);
+    PMPI_Win_call_errhandler(win, error);
+    return error;
+}
+inline int refuse(MPI_File file, const std::string& sentence) {
+    int error = buffer_error(sentence);
+    PMPI_File_call_errhandler(file, error);
+    return error;
 }
 
 }  // namespace pomona::fortran

@@ -1,6 +1,8 @@
 // mpi/fortran/section.cc: sections with gaps as datatypes, and copied.
 #include "mpi/fortran/section.h"
 
+#include <mutex>
+
 namespace pomona::fortran {
 
 namespace {
@@ -143,6 +145,8 @@ bool Counted::describe() {
     MPI_Count steps = (count_ - 1) * extent;
     MPI_Count lowest = true_bound + std::min<MPI_Count>(steps, 0);
     MPI_Count highest = true_bound + true_extent + std::max<MPI_Count>(steps, 0);
+    lowest_ = lowest;
+    needed_ = highest;
     if (lowest < 0 || highest > elements_of(*section_) * element) {
         good_ = false;
         return false;
@@ -160,6 +164,40 @@ bool Counted::describe() {
     type_ = made_;
     count_ = 1;
     return true;
+}
+
+std::string Counted::problem(const char* name) const {
+    if (good_) return {};
+    auto element = static_cast<MPI_Count>(section_->element_bytes);
+    MPI_Count has = elements_of(*section_);
+    if (lowest_ < 0) return std::string(name) + " is a section, and the datatype begins before it";
+    if (element > 0 && needed_ > has * element)
+        return std::string(name) + " is a section of " + std::to_string(has) +
+               " elements, and the call needs " + std::to_string((needed_ + element - 1) / element);
+    return gaps_problem(name, *section_);
+}
+
+std::string gaps_problem(const char* name, const Descriptor& descriptor) {
+    if (contiguous(descriptor)) return {};
+    return std::string(name) +
+           " is a section with gaps, which this function cannot take: its "
+           "memory is used after the call, or by others";
+}
+
+std::string complaint(const char* function, std::initializer_list<std::string> problems) {
+    for (const std::string& each : problems)
+        if (!each.empty()) return std::string(function) + ": " + each;
+    return std::string(function) + ": a section does not fit";
+}
+
+int buffer_error(const std::string& sentence) {
+    static std::mutex mutex;
+    static int code = MPI_SUCCESS;
+    std::lock_guard guard(mutex);
+    if (code == MPI_SUCCESS && PMPI_Add_error_code(MPI_ERR_BUFFER, &code) != MPI_SUCCESS)
+        code = MPI_ERR_BUFFER;
+    if (code != MPI_ERR_BUFFER) PMPI_Add_error_string(code, sentence.c_str());
+    return code;
 }
 
 }  // namespace pomona::fortran

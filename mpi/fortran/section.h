@@ -7,6 +7,8 @@
 
 #include "mpi/fortran/convert.h"
 
+#include <initializer_list>
+#include <string>
 #include <utility>
 
 namespace pomona::fortran {
@@ -15,6 +17,10 @@ enum class Direction { in, out, both };
 enum class Gaps { copy, describe_only };
 
 bool contiguous(const Descriptor& descriptor);
+// What is wrong with an argument that must be contiguous, or "".
+std::string gaps_problem(const char* name, const Descriptor& descriptor);
+// The first of the problems, of this function.
+std::string complaint(const char* function, std::initializer_list<std::string> problems);
 
 // Contiguous memory that stands for a section.
 class Copy {
@@ -59,6 +65,8 @@ public:
     MPI_Datatype type() const { return type_; }
     // False: the section is too small, or it has gaps and neither a datatype nor a copy can serve.
     bool good() const { return good_; }
+    // Why not, of the argument of this name; "" where it is good.
+    std::string problem(const char* name) const;
     void finish() {
         if (copy_) copy_->empty();
     }
@@ -72,6 +80,7 @@ private:
     MPI_Datatype type_;
     MPI_Datatype made_ = MPI_DATATYPE_NULL;
     bool good_ = true;
+    MPI_Count lowest_ = 0, needed_ = 0;  // where the elements begin and end; in bytes
     std::unique_ptr<Copy> copy_;
 };
 

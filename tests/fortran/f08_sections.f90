@@ -21,6 +21,7 @@ program f08_sections
   call reductions()
   call persistent()
   call windows()
+  call misfits()
   call MPI_Finalize()
   if (failed() /= 0) stop 1
 contains
@@ -196,4 +197,42 @@ contains
     call that(all(mine == [(1000 * rank + i + 10 - 2 * i, i = 1, 4)]), 'accumulate')
     call MPI_Win_free(win)
   end subroutine windows
+  subroutine misfits() ! told by function, argument and numbers of elements
+    integer, asynchronous :: a(10), b(10)
+    type(MPI_Request) :: request
+    type(MPI_Datatype) :: below, wide
+    integer :: code
+    a = 0
+    call MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN)
+    call MPI_Send(a(1:9:2), 7, MPI_INTEGER, 0, 0, MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Send: buf is a section of 5 elements, and the call needs 7')
+    call MPI_Irecv(a(1:9:2), 9, MPI_INTEGER, 0, 0, MPI_COMM_SELF, request, code)
+    call tells(code, 'MPI_Irecv: buf is a section of 5 elements, and the call needs 9')
+    call MPI_Sendrecv(a(1:9:2), 5, MPI_INTEGER, 0, 0, b(1:9:4), 5, MPI_INTEGER, 0, 0, &
+        MPI_COMM_SELF, MPI_STATUS_IGNORE, code)
+    call tells(code, 'MPI_Sendrecv: recvbuf is a section of 3 elements, and the call needs 5')
+    call MPI_Type_vector(3, 1, 4, MPI_INTEGER, wide)
+    call MPI_Type_commit(wide)
+    call MPI_Send(a(1:9:2), 1, wide, 0, 0, MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Send: buf is a section of 5 elements, and the call needs 9')
+    call MPI_Type_create_hvector(2, 1, int(-4, MPI_ADDRESS_KIND), MPI_INTEGER, below)
+    call MPI_Type_commit(below)
+    call MPI_Send(a(1:9:2), 1, below, 0, 0, MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Send: buf is a section, and the datatype begins before it')
+    call MPI_Type_free(wide)
+    call MPI_Type_free(below)
+    call MPI_Send(a(1:9:2), 5, MPI_INTEGER, MPI_PROC_NULL, 0, MPI_COMM_SELF, code)
+    call equal(code, MPI_SUCCESS, 'a section that fits')
+    call MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL)
+  end subroutine misfits
+  subroutine tells(code, words)
+    integer, intent(in) :: code
+    character(len=*), intent(in) :: words
+    character(len=MPI_MAX_ERROR_STRING) :: text
+    integer :: length, error_class
+    call MPI_Error_class(code, error_class)
+    call equal(error_class, MPI_ERR_BUFFER, words)
+    call MPI_Error_string(code, text, length)
+    call that(index(text(1:length), words) > 0, words // ' is not in: ' // text(1:length))
+  end subroutine tells
 end program f08_sections

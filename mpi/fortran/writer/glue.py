@@ -102,6 +102,7 @@ class Body:
         self.declared, self.hidden = [], []
         self.before, self.after_success, self.after = [], [], []
         self.parts, self.checks = [], []
+        self.problems = []  # of the checks, in words
         self.replaced = {}  # arguments that a section's datatype changes
 
     def generate(self):
@@ -121,7 +122,8 @@ class Body:
             return ["    (void)buf;  // the compiler must think that it may change"]
         call = f"POMONA_C({name})({', '.join(arguments)})"
         if self.checks:
-            call = f"{' && '.join(self.checks)} ? {call} : refuse({self.owner()})"
+            why = f'complaint("{self.routine.name}", {{{", ".join(self.problems)}}})'
+            call = f"{' && '.join(self.checks)} ? {call} : refuse({self.owner()}, {why})"
         lines = ["    " + line for line in self.before]
         lines.append(f"    int error = {call};")
         if self.after_success:
@@ -197,6 +199,7 @@ class Body:
             self.replaced[p.name] = f"c_{p.name}.address()"
         elif mode == "no_gaps":
             self.checks.append(f"contiguous(*{p.name})")
+            self.problems.append(f'gaps_problem("{p.name}", *{p.name})')
         elif mode == "counted":
             count, datatype = partners(self.routine, p)
             gaps = ", Gaps::describe_only" if NO_COPY.match(self.routine.name) else ""
@@ -204,6 +207,7 @@ class Body:
                                f"to_c<MPI_Datatype>(*{datatype.name}), {direction}{gaps});")
             self.parts.append(f"c_{p.name}")
             self.checks.append(f"c_{p.name}.good()")
+            self.problems.append(f'c_{p.name}.problem("{p.name}")')
             self.replaced[p.name] = f"c_{p.name}.address()"
             self.replaced[count.name] = f"c_{p.name}.count<{count.c.base}>()"
             self.replaced[datatype.name] = f"c_{p.name}.type()"
