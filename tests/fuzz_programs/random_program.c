@@ -34,7 +34,7 @@ static void exchange(void) {
     in = make_buffer(plain ? &types[0] : t, in_count, 77);
     if (any) from = MPI_ANY_SOURCE;
     if (ready) take = 1;
-#if MPI_VERSION >= 4
+#if FUZZ_VERSION >= 4
     if (take == 1)
         MPI_Irecv_c(in.base, (MPI_Count)in_count, other_type(t, plain), from, tag, g->comm, &got);
     else
@@ -67,7 +67,7 @@ static void exchange(void) {
         MPI_Isend(room, at, MPI_PACKED, to, tag, g->comm, &sent);
         break;
     }
-#if MPI_VERSION >= 4
+#if FUZZ_VERSION >= 4
     case 6: MPI_Isend_c(out.base, (MPI_Count)count, t->handle, to, tag, g->comm, &sent); break;
 #endif
     default: MPI_Isend(out.base, count, t->handle, to, tag, g->comm, &sent);
@@ -105,7 +105,7 @@ static void exchange(void) {
     free(out.memory);
 }
 
-#if MPI_VERSION >= 4
+#if FUZZ_VERSION >= 4
 /* In parts, made ready in an order of the sender's own; the receiver's parts may be others. Twice,
  * since the requests are persistent. */
 static void in_parts(void) {
@@ -156,7 +156,7 @@ static int start_when_persistent(MPI_Request* request, int persistent) {
     return persistent;
 }
 
-#if MPI_VERSION >= 4
+#if FUZZ_VERSION >= 4
 #define COLLECTIVE(name, Iname, init_name, ...)                                                              \
     do {                                                                                                     \
         if (form == 0) MPI_##name(__VA_ARGS__, g->comm);                                                     \
@@ -174,7 +174,7 @@ static int start_when_persistent(MPI_Request* request, int persistent) {
 static void finish_collective(MPI_Request request, int form, struct buffer in, struct buffer out, int counts,
                               void* numbers) {
     int persistent = 0;
-#if MPI_VERSION >= 4
+#if FUZZ_VERSION >= 4
     if (form == 2) persistent = start_when_persistent(&request, 1);
 #else
     (void)start_when_persistent;
@@ -498,7 +498,7 @@ static void run_seed(uint64_t number, int steps, const char* selection) {
         else if (kind < 11) neighbors();
         else if (kind == 11) between();
         else if (kind < 14) one_sided();
-#if MPI_VERSION >= 4
+#if FUZZ_VERSION >= 4
         else if (kind == 15) in_parts();
 #endif
     }

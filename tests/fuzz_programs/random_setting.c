@@ -146,7 +146,7 @@ void fly(MPI_Request request, struct buffer in, struct buffer out, int counts, i
 
 struct group groups[comms_count];
 
-#if MPI_VERSION >= 4
+#if FUZZ_VERSION >= 4
 static MPI_Session session = MPI_SESSION_NULL;
 
 /* The same processes as MPI_COMM_WORLD's, without it. */
@@ -164,7 +164,7 @@ static void make_by_session(MPI_Comm* comm) {
 void free_groups(void) {
     int i;
     for (i = 0; i < comms_count; ++i) MPI_Comm_free(&groups[i].comm);
-#if MPI_VERSION >= 4
+#if FUZZ_VERSION >= 4
     if (session != MPI_SESSION_NULL) MPI_Session_finalize(&session);
 #endif
 }
@@ -173,7 +173,7 @@ void make_groups(void) {
     MPI_Group all, backwards;
     int *order = malloc((size_t)world_size * sizeof(int)), i;
     MPI_Comm half;
-#if MPI_VERSION >= 4
+#if FUZZ_VERSION >= 4
     if (below(2)) make_by_session(&groups[0].comm);
     else
 #endif
