@@ -132,6 +132,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     h = nodes, q = fullest;
     lgh = ceil_log2(nodes), lgq = ceil_log2(fullest);
     levels = nodes > 1 && fullest > 1;
+    hd = floor_power_of_two(nodes), lgd = floor_log2(nodes);
     const Link& link = nodes > 1 ? machine.far : machine.near;
     a = link.message_ns(), o = link.overhead_ns, b = link.byte_ns;
     o1 = machine.near.overhead_ns;
@@ -178,8 +179,11 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     double one_way = between(machine.chunk, machine.bcast_far, n);
     chunk_bcast = l + t + 3 * y + one_way * (n / T * v + n * (out + f / 2));
 
+    d = o + n / S * b;
+    odd = is_power_of_two(nodes) ? 0 : 2 * (a + n * b) + n * r;
     set_steps(shape);
     half = n / 2, levels_apart = size > 1 ? floor_log2(size - 1) + 1 : 0;
+    set_tree_lines(shape);
     double far_edges = p;  // of a ring by number
     for (int r = 0; r < size && nodes > 1; ++r)
         far_edges -= shape.nodes[r] == shape.nodes[(r + 1) % size];
@@ -269,6 +273,43 @@ void Facts::set_steps(const Shape& shape) {
     wpair = pairs.mean_times(w), wnear = near.mean_times(w), wfar = far.mean_times(w);
     wshift = shifts.mean_times(w), wshifts = doubled.mean_times(w);
     wtree = tree.mean_times(1);
+}
+
+// How many edges of trees are at the busiest machine's line: of its ranks to their parents, and to
+// their children.
+void Facts::set_tree_lines(const Shape& shape) {
+    kwait = kwaits = twait = twaits = 0;
+    bool sums = shape.collective == Collective::allreduce;
+    if (!levels ||
+        (!sums && shape.collective != Collective::bcast && shape.collective != Collective::reduce))
+        return;
+    struct Line {
+        int up = 0, down = 0;
+    };
+    auto machines =
+        static_cast<size_t>(*std::max_element(shape.nodes.begin(), shape.nodes.end())) + 1;
+    std::vector<Line> kary(machines), two(machines);
+    int top = sums ? 0 : shape.root;
+    auto add = [&](std::vector<Line>& lines, int rank, int parent) {
+        if (parent < 0 || shape.nodes[parent] == shape.nodes[rank]) return;
+        ++lines[static_cast<size_t>(shape.nodes[rank])].up;
+        ++lines[static_cast<size_t>(shape.nodes[parent])].down;
+    };
+    for (int r = 0; r < shape.size; ++r) {
+        add(kary, r, kary_parent(r, shape.size, top, static_cast<int>(k)));
+        for (int tree : {0, 1}) add(two, r, double_tree_parent(shape, !sums, r, tree));
+    }
+    // The line carries all edges' vectors one way, while a rank does its own part; up and down they
+    // go both ways.
+    double own = k * (S * o + n * b), half_own = 2 * (S * o + half * b);
+    for (const Line& line : kary) {
+        kwait = max(kwait, std::max(line.up, line.down) * n * b - own);
+        kwaits = max(kwaits, (line.up + line.down) * n * b - 2 * own);
+    }
+    for (const Line& line : two) {
+        twait = max(twait, std::max(line.up, line.down) * half * b - half_own);
+        twaits = max(twaits, (line.up + line.down) * half * b - 2 * half_own);
+    }
 }
 
 double Facts::mean_of_edges(double far, double near, double far_edges) const {

@@ -17,6 +17,7 @@ struct Facts {
     double p, lg, rest, down, lgdown, lgless;  // down: largest power of two up to p; lgless: of p-1
     double n, m, S, k, depth, batches;         // depth of a k-ary tree
     double a, o, b, a1, o1, b1, c, r;
+    double d;  // what a rank does to hand a segment over
     double f;  // more per byte that its sender has just made or received
     // Times longer per byte while all ranks move data: through the same memory, or through their
     // machine's line to the others; and in a ring, where some neighbours are on other machines.
@@ -32,6 +33,12 @@ struct Facts {
     double aring, bring, wall, weach, wroot;
     double z;  // where the input lies in the result: messages land aside first, near links only
     double h, q, lgh, lgq;
+    // Of h machines as `down` and `lgdown` of p ranks; what those beyond add to an allreduce of the
+    // leaders.
+    double hd, lgd, odd;
+    // Where the ranks of a machine share its line to others: how much longer the messages of a
+    // k-ary tree by number take, and those of two trees; both up the tree and down again. Else 0.
+    double kwait, kwaits, twait, twaits;
     double l, u;  // the board: until a post is seen, and what a post or a look takes
     double T;     // pieces of what goes through chunks, see chunk_pieces()
     double t;     // to see all of them, where several are under way
@@ -69,6 +76,7 @@ struct Facts {
     double both(double x, double y) const { return overlaps ? max(x, y) : x + y; }
 
     void set_steps(const Shape& shape);
+    void set_tree_lines(const Shape& shape);
     void set_direct(const Shape& shape);
     void set_forest(const Shape& shape, const Machine& machine, const Forest* trees);
     void set_pace(const Shape& shape, const Machine& machine, const Forest& trees);

@@ -72,6 +72,10 @@ struct TreePlace {
 };
 TreePlace binomial_place(int rank, int size, int root);
 TreePlace kary_place(int rank, int size, int root, int radix);
+int kary_parent(int rank, int size, int root, int radix);  // -1: of the root
+// In one of the two trees (0 and 1) of double_tree.cc, over all ranks or all but the root; -1: of a
+// tree's top.
+int double_tree_parent(const Shape& shape, bool root_apart, int rank, int tree);
 // One piece of a reduction up a tree, all of `own` or a part of it.
 StepId reduce_piece(Builder& s, const TreePlace& place, std::span<const Region> landings,
                     Region own, Region sum);

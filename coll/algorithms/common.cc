@@ -63,10 +63,15 @@ TreePlace binomial_place(int rank, int size, int root) {
     return place;
 }
 
+int kary_parent(int rank, int size, int root, int radix) {
+    int relative = mod(rank - root, size);
+    return relative ? ((relative - 1) / radix + root) % size : -1;
+}
+
 TreePlace kary_place(int rank, int size, int root, int radix) {
     TreePlace place;
     int relative = mod(rank - root, size);
-    if (relative) place.parent = ((relative - 1) / radix + root) % size;
+    place.parent = kary_parent(rank, size, root, radix);
     for (int child = relative * radix + 1; child <= relative * radix + radix; ++child)
         if (child < size) place.children.push_back((child + root) % size);
     return place;

@@ -36,6 +36,17 @@ TreePlace in_order_place(int position, int n) {
     }
 }
 
+int in_order_parent(int position, int n) {
+    int low = 0, high = n, parent = -1;
+    for (;;) {
+        int root = low + floor_power_of_two(high - low) - 1;
+        if (root == position) return parent;
+        parent = root;
+        if (position < root) high = root;
+        else low = root + 1;
+    }
+}
+
 // Where a rank stands in the two trees over all ranks, or over all but the root, which then feeds
 // both.
 struct TwoTrees {
@@ -47,8 +58,9 @@ struct TwoTrees {
     int rank_of(int number) const {
         return root_apart ? (shape.root + 1 + number) % shape.size : number;
     }
-    int number() const {
-        return root_apart ? mod(shape.rank - shape.root - 1, shape.size) : shape.rank;
+    int number() const { return number_of(shape.rank); }
+    int number_of(int rank) const {
+        return root_apart ? mod(rank - shape.root - 1, shape.size) : rank;
     }
     int position(int number, int tree) const {
         if (tree == 0) return number;
@@ -100,6 +112,14 @@ struct UpAndDown {
 };
 
 }  // namespace
+
+int double_tree_parent(const Shape& shape, bool root_apart, int rank, int tree) {
+    if (root_apart && rank == shape.root) return -1;
+    TwoTrees trees{shape, root_apart};
+    int above = in_order_parent(trees.position(trees.number_of(rank), tree), trees.count);
+    if (above >= 0) return trees.rank_of(trees.number_at(above, tree));
+    return root_apart ? shape.root : -1;
+}
 
 // Idea: as above; the root sends each half to the top of its tree.
 // Source: as above.

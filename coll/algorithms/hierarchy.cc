@@ -111,7 +111,8 @@ void reduce_levels(Builder& s, const Shape& shape, Within within, const Options&
 }  // namespace
 
 // Idea: reduce to the node's leader, allreduce among leaders by recursive doubling, bcast.
-// Source: as above.     Cost: lg q (2 a1 + n (2 b1 + r)) + lg h (a + n (b + r))
+// Source: as above.     Cost: lg q (2 a1 + n (2 b1 + r)) + lg h (a + n (b + r)) for a power of two;
+// other leaders hand theirs to a neighbour first, which adds 2 (a + n b) + n r
 // Limits: commutative, several nodes with several ranks
 void allreduce_hierarchical(Builder& s, const Shape& shape, const Options& options) {
     allreduce_levels(s, shape, Within::messages, allreduce_recursive_doubling, options);

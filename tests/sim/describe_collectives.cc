@@ -92,10 +92,16 @@ whole vector, `half` = n/2, `m` of one rank's block; `a` = L + 2o one message's 
 G time per byte (LogGP), `o` the overhead per message; `c` and `r` per byte copied and reduced,
 `f` more per byte that its sender has just made or received; `z` = n c for an input in the result
 (MPI_IN_PLACE), where messages land aside first (0 between machines); `both(x, y)` for a transfer
-and a computation: the greater where they overlap (through TCP), else the sum; `S` segments, `k`
-radix, `batches` = (p-1)/k rounded up, `depth` of a k-ary tree, `levels_apart` of two binary trees
-over all ranks but the root; `h` nodes of at most `q` ranks, `lgh` and `lgq` their logarithms,
-`a1`, `o1` and `b1` within a node, `levels`: several nodes with several ranks.
+and a computation: the greater where they overlap (through TCP), else the sum; `S` segments, `d` =
+o + n/S b to hand one over, `k` radix, `batches` = (p-1)/k rounded up, `depth` of a k-ary tree,
+`levels_apart` of two binary trees over all ranks but the root; `h` nodes of at most `q` ranks,
+`lgh` and `lgq` their logarithms
+(`hd` and `lgd` of h as `down` and `lgdown` of p, `odd` what leaders beyond `hd` add to an
+allreduce: 2 (a + n b) + n r), `a1`, `o1` and `b1` within a node, `levels`: several nodes with
+several ranks. There `kwait` is how much longer a k-ary tree takes because its edges share the
+busiest node's line, e n b for e of them one way less k (S o + n b), and `kwaits` the same up the
+tree and down again; `twait` and `twaits` those of two binary trees, whose edges carry half of the
+vector (0 where the line is not the limit).
 `forest`: trees are given that serve the call (`pomona synthesize`, tuning.md; of the rows `cables`
 those that fill the cables between machines, `coll/cables.h`; of the row `uneven` those in which
 ranks with quick lines are roots, each of a share by its speed, and ranks with slow ones are not,
