@@ -125,29 +125,34 @@ void ScheduleSet::Parts::add(const Schedule& schedule) {
 void ScheduleSet::Parts::remember(const Schedule& called) {
     StepsKind& kind = kinds[static_cast<size_t>(ranks.back().kind)];
     if (!kind.regions.empty() || kind.of_board) return;
-    std::vector<std::pair<Region, int32_t>> known;  // sorted by buffer and offset
-    Regions regions;
+    Regions regions;  // each once, in order
+    auto before = [](const Region& x, const Region& y) {
+        return x.buffer != y.buffer   ? x.buffer < y.buffer
+               : x.offset != y.offset ? x.offset < y.offset
+                                      : x.length < y.length;
+    };
+    auto note = [&](Buffer buffer, size_t offset, size_t length) {
+        if (buffer != Buffer::none && length) regions.push_back(region_of(buffer, offset, length));
+    };
+    for (const Step& step : called.steps()) {
+        note(step.source, step.source_offset, step.length);
+        note(step.other, step.other_offset, step.length);
+        note(step.target, step.target_offset, step.length);
+    }
+    std::sort(regions.begin(), regions.end(), before);
+    regions.erase(std::unique(regions.begin(), regions.end()), regions.end());
+    if (!apart(regions)) return;
     std::vector<StepRegions> numbers;
     auto number = [&](Buffer buffer, size_t offset, size_t length) -> int32_t {
         if (buffer == Buffer::none || !length) return -1;
-        Region region = region_of(buffer, offset, length);
-        auto at = std::lower_bound(
-            known.begin(), known.end(), region, [](const auto& x, const Region& y) {
-                return x.first.buffer != y.buffer   ? x.first.buffer < y.buffer
-                       : x.first.offset != y.offset ? x.first.offset < y.offset
-                                                    : x.first.length < y.length;
-            });
-        if (at != known.end() && at->first == region) return at->second;
-        auto made = static_cast<int32_t>(regions.size());
-        regions.push_back(region);
-        known.insert(at, {region, made});
-        return made;
+        auto at = std::lower_bound(regions.begin(), regions.end(),
+                                   region_of(buffer, offset, length), before);
+        return static_cast<int32_t>(at - regions.begin());
     };
     for (const Step& step : called.steps())
         numbers.push_back({number(step.source, step.source_offset, step.length),
                            number(step.other, step.other_offset, step.length),
                            number(step.target, step.target_offset, step.length)});
-    if (!apart(regions)) return;
     kind.regions = std::move(numbers), kind.region_count = regions.size();
     for (const Step& step : called.steps())
         for (StepId next : called.successors(step)) kind.called_after.push_back(next);

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
 
 namespace pomona::coll {
 
@@ -135,6 +137,10 @@ Shape common_part(const Shape& shape) {
     return out;
 }
 
+// Twice as many segments take twice as long to price, and save about half of what the last doubling
+// did: after one that saved less than this no more are tried.
+constexpr double kWorthMore = 0.98;
+
 // Prices plans of one shape.
 class Pricer {
 public:
@@ -159,7 +165,8 @@ public:
     // whose pieces need not is tried too.
     void try_unasked(Plan& plan) const {
         const Algorithm& row = *plan.algorithm;
-        if (!(row.tunables & (segments | ring_segments)) || !network_.machine.asks_far) return;
+        bool asks = network_.machine.asks_far && asking::is_slow(network_.machine.far.byte_ns);
+        if (!(row.tunables & (segments | ring_segments)) || !asks) return;
         Facts facts(shape_, network_.machine, plan.options);
         double whole = row.tunables & ring_segments ? facts.n / facts.p : facts.n;
         int least = plan.options.segments;
@@ -169,20 +176,28 @@ public:
         if (row.uses_radix)
             for (int radix : {2, 4, 8}) take_better(plan, {least, radix});
     }
-    // Formulas have chosen segments for the slowest link: more and fewer are tried while that
+    // Formulas have chosen segments for the slowest link: fewer are tried, or more, while that
     // helps.
     void mend_options(Plan& plan) const {
         if (plan.algorithm->uses_radix)
             for (int radix : {2, 4, 8}) take_better(plan, {plan.options.segments, radix});
         if (!(plan.algorithm->tunables & (segments | ring_segments))) return;
         int start = plan.options.segments;
-        for (int more : {4 * start, 2 * start})
-            while (more_serve(plan, more) &&
-                   take_better(plan, {more, plan.options.radix, plan.options.forest}))
-                more *= 2;
-        if (plan.options.segments != start) return;
         for (int fewer = start / 2; fewer >= 1; fewer /= 2)
-            if (!take_better(plan, {fewer, plan.options.radix, plan.options.forest})) return;
+            if (!take_better(plan, {fewer, plan.options.radix, plan.options.forest})) break;
+        if (plan.options.segments != start) return;
+        double before = kAnyPrice;
+        for (int more = 2 * start; plan.cost_ns < kWorthMore * before; more *= 2) {
+            before = plan.cost_ns;
+            if (!more_serve(plan, more) ||
+                !take_better(plan, {more, plan.options.radix, plan.options.forest}))
+                return;
+        }
+    }
+    // Is it the ring by number, step for step?
+    bool is_ring_again(const Plan& plan) const {
+        return std::string_view(plan.algorithm->name) == "hierarchical_ring" && !shape_.reordered &&
+               std::is_sorted(shape_.nodes.begin(), shape_.nodes.end());
     }
 
 private:
@@ -204,24 +219,53 @@ private:
     PricedNetwork network_;
 };
 
-constexpr double kPromising =
-    4;  // times the cheapest: options of such rows may make them the cheapest
+// Times the cheapest: options of such rows may make them the cheapest.
+constexpr double kPromising = 2;
+// A schedule of many segments takes long to price: rows begin with so many at most.
+constexpr int kPricedSegments = 16;
+
+constexpr std::string_view kLevels = "hierarchical", kLevelsByChunks = "hierarchical_chunks";
+
+bool through_chunks(const Plan& plan) {
+    return std::string_view(plan.algorithm->name).starts_with(kLevelsByChunks);
+}
+
+// What goes through chunks within machines has many short steps. Its rows do among machines what
+// another row does: they cost as much more or less than that one as their formulas say, which are
+// exact within a machine.
+void price_chunks(std::vector<Plan>& plans, const std::vector<double>& formulas) {
+    for (size_t i = 0; i < plans.size(); ++i) {
+        if (plans[i].why_not || !through_chunks(plans[i])) continue;
+        std::string like(kLevels);
+        like += std::string_view(plans[i].algorithm->name).substr(kLevelsByChunks.size());
+        for (size_t j = 0; j < plans.size(); ++j)
+            if (!plans[j].why_not && plans[j].algorithm->name == like)
+                plans[i].cost_ns = plans[j].cost_ns + formulas[i] - formulas[j];
+    }
+}
 
 // `all`: also of those that will not be taken.
 void put_prices(std::vector<Plan>& plans, const Pricer& pricer, bool all) {
     // What is cheap by its formula first: the others need not be followed to their ends.
     std::vector<Plan*> order;
-    for (Plan& plan : plans)
-        if (!plan.why_not) order.push_back(&plan);
+    std::vector<double> formulas;
+    for (Plan& plan : plans) {
+        formulas.push_back(plan.cost_ns);
+        if (plan.why_not) continue;
+        if (!all && pricer.is_ring_again(plan)) plan.cost_ns = kAnyPrice;
+        else if (all || !through_chunks(plan)) order.push_back(&plan);
+    }
     std::stable_sort(order.begin(), order.end(),
                      [](const Plan* x, const Plan* y) { return x->cost_ns < y->cost_ns; });
     double least = 0;
     for (Plan* each : order) {
         Plan& plan = *each;
+        if (!all) plan.options.segments = std::min(plan.options.segments, kPricedSegments);
         pricer.put_price(plan, all || least <= 0 ? kAnyPrice : kPromising * least * (1 + 1e-9));
         pricer.try_unasked(plan);
         least = least > 0 ? std::min(least, plan.cost_ns) : plan.cost_ns;
     }
+    if (!all) price_chunks(plans, formulas);
     for (Plan& plan : plans)
         if (!plan.why_not && plan.cost_ns <= kPromising * least) pricer.mend_options(plan);
 }

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <numeric>
 
 namespace pomona {
@@ -293,6 +294,36 @@ TEST(Choices, of_many_ranks_are_no_slower) {
                       1.02 * time_of(cluster, *old.algorithm, blind, old.options));
         }
     }
+}
+
+// Goal: the first call of each size does not price what need not be: it comes to about what pricing
+// every row to its end finds. Method: 8 machines with one rank or two; the processor time that a
+// choice takes is printed, in the mean and at most (docs/tuning.md).
+TEST(Choices, of_eight_machines_are_soon_made) {
+    Random random(35);
+    double sum = 0, most = 0;
+    int cases = 0;
+    for (int ranks : {1, 2})
+        for (int i = 0; i < 2; ++i) {
+            Cluster cluster = drawn(random, 8, ranks);
+            for (Collective collective : kCollectives)
+                for (size_t bytes : {size_t{64} << 10, size_t{1} << 20, size_t{16} << 20}) {
+                    coll::Shape shape = shape_of(cluster, collective, bytes);
+                    std::clock_t begin = std::clock();
+                    coll::Plan plan = select(shape, cluster.machine);
+                    double took = 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+                    sum += took, ++cases, most = std::max(most, took);
+                    if (i > 0) continue;
+                    coll::Plan best = rank_algorithms(shape, cluster.machine).front();
+                    double own = time_of(cluster, *plan.algorithm, shape, plan.options);
+                    double least = time_of(cluster, *best.algorithm, shape, best.options);
+                    EXPECT_LE(own, 1.05 * least)
+                        << collective_name(collective) << " of " << bytes << " among " << shape.size
+                        << ": " << plan.algorithm->name << ", not " << best.algorithm->name;
+                }
+        }
+    std::printf("%.1f ms of a processor to choose in the mean of %d, %.0f at most\n", sum / cases,
+                cases, most);
 }
 
 // Two Macs on a cable, one on Wi-Fi, a Linux box at 10 Gb/s.
