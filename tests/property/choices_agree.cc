@@ -2,8 +2,8 @@
 // Goal: a rank that chose differently would wait for ever. Method: random networks (ranks, machines
 // in any order, costs of links, each pair's own, ways through others) and calls, some with blocks
 // of which each rank knows only its own; every rank makes its costs and its ring from what a job
-// hands out, and chooses for itself, from its own shape. A rank with another table must be found
-// out.
+// hands out, and chooses for itself, from its own shape; now and then the job has rules and kept
+// forests, too, as texts. A rank with another table must be found out.
 #include "coll/ring_order.h"
 #include "coll/select.h"
 #include "tests/property/coll_case.h"
@@ -74,7 +74,54 @@ struct Network {
     std::vector<int> nodes;
     Roads roads;
     bool board = false;
+    std::string rules, forests;  // as the parameters `choices` and `forests`
 };
+
+// A few lines as people and `pomona tune` write them, some of which speak of this call.
+std::string random_rules(Random& random, const Case& c) {
+    const char* const levels[] = {"", " on level net", " on level host"};
+    std::string text;
+    for (int line = random.between(1, 3); line > 0; --line) {
+        auto rows = coll::catalog_of(c.algorithm->collective);
+        auto choice = [&] {
+            const coll::Algorithm& row = rows[random.below(rows.size())];
+            if (random.chance(0.2)) return std::string("auto");
+            bool segments = row.uses_segments && random.chance(0.5);
+            return row.name + (segments ? ":segments=" + std::to_string(random.between(1, 5)) : "");
+        };
+        text += coll::collective_name(c.algorithm->collective);
+        if (random.chance(0.2))
+            text += " of " + std::to_string(random.between(2, c.p + 1)) + ".. ranks";
+        text += std::string(levels[random.below(3)]) + ": ";
+        size_t middle = 1 + random.below(16000);
+        std::string at = std::to_string(middle);
+        if (random.chance(0.5)) text += "0.." + at + " " + choice() + ", " + at + ".. " + choice();
+        else text += choice();
+        text += ";";
+    }
+    return text;
+}
+
+// Trees for this call's collective on these machines, with a range or two.
+std::string random_forests(Random& random, const Case& c, const std::vector<int>& nodes) {
+    coll::ForestNetwork network;
+    std::vector<int> machines = nodes;
+    std::sort(machines.begin(), machines.end());
+    machines.erase(std::unique(machines.begin(), machines.end()), machines.end());
+    for (size_t i = machines.size(); i > 1; --i)
+        std::swap(machines[i - 1], machines[random.below(i)]);
+    for (int machine : machines) {
+        network.hosts.push_back(std::to_string(machine));
+        network.ranks.push_back(static_cast<int>(std::count(nodes.begin(), nodes.end(), machine)));
+    }
+    for (int ranges = random.between(1, 2); ranges > 0; --ranges) {
+        coll::Forest forest = *random_forest(c.algorithm->collective, c.p, random);
+        forest.from = random.below(2000);
+        if (random.chance(0.5)) forest.to = forest.from + 1 + random.below(20000);
+        network.forests.push_back(std::move(forest));
+    }
+    return coll::network_lines(network);
+}
 
 std::optional<Network> random_network(Random& random, int ranks_most) {
     Network made;
@@ -100,6 +147,13 @@ std::optional<Network> random_network(Random& random, int ranks_most) {
         made.roads = random.chance(0.25) ? random_mesh(random, machines + 1)
                                          : random_roads(random, machines + 1);
     made.board = random.chance(0.5);
+    if (random.chance(0.3)) made.rules = random_rules(random, c);
+    bool grown = c.algorithm->collective == Collective::allreduce ||
+                 c.algorithm->collective == Collective::bcast ||
+                 c.algorithm->collective == Collective::allgather ||
+                 c.algorithm->collective == Collective::reduce_scatter;
+    if (several && grown && c.p > 1 && random.chance(0.5))
+        made.forests = random_forests(random, c, made.nodes);
     return made;
 }
 
@@ -111,17 +165,27 @@ struct Chosen {
     bool operator==(const Chosen&) const = default;
 };
 
-// As a rank does it: the text that was handed out, then its communicator's costs, then its choice.
+// As a rank does it: the texts that were handed out, its communicator's costs, then its choice.
 Chosen choice_of(const Network& network, const Setup& setup, int rank, const std::string& handed) {
     std::string problem;
     auto links = coll::parse_links(handed, problem);
     EXPECT_TRUE(links.ok()) << problem;
     coll::Machine machine = coll::Machine::among(*links, true, network.nodes, network.roads);
+    auto rules = coll::parse_rules(network.rules, problem);
+    EXPECT_TRUE(rules.ok()) << problem << "\n" << network.rules;
+    auto forests = coll::parse_forests(network.forests, problem);
+    EXPECT_TRUE(forests.ok()) << problem << "\n" << network.forests;
+    for (const coll::ForestNetwork& each : *forests) {
+        auto found = coll::forests_for(each, network.nodes);
+        if (!found.empty())
+            machine.forests = std::make_shared<const std::vector<coll::Forest>>(std::move(found));
+    }
     std::vector<int> places =
         coll::with_ring(network.nodes, coll::ring_order(machine, network.nodes));
     coll::Shape shape = setup.shape(rank);
     shape.place(places), shape.board = network.board;
-    coll::Plan plan = coll::select(shape, machine);
+    const coll::Rules* const all[] = {&*rules};
+    coll::Plan plan = coll::select(shape, machine, {}, all);
     Chosen chosen{plan.algorithm, plan.options.segments, plan.options.radix, {}};
     if (plan.options.forest) chosen.forest = *plan.options.forest;
     return chosen;
@@ -140,7 +204,7 @@ int odd_one(const Network& network, int altered = -1, const std::string& other =
 
 TEST(Choices, of_all_ranks_are_one) {
     Random random(base_seed() ^ 20);
-    int unlike = 0, by_roads = 0, apart = 0, ordered = 0;
+    int unlike = 0, by_roads = 0, apart = 0, ordered = 0, ruled = 0, grown = 0;
     for (int i = 0; i < 10000; ++i) {
         auto network = random_network(random, 24);
         if (!network) continue;
@@ -150,11 +214,22 @@ TEST(Choices, of_all_ranks_are_one) {
         apart += machine.apart;
         ordered += !coll::ring_order(machine, network->nodes).empty();
         ASSERT_EQ(odd_one(*network), -1) << text_of(network->c);
+        // How many calls go otherwise than without rules, and by kept forests.
+        if (network->rules.empty() && network->forests.empty()) continue;
+        property::Setup setup(network->c);
+        std::string handed = coll::links_text(network->links);
+        Network plain = *network;
+        plain.rules = plain.forests = "";
+        Chosen chosen = choice_of(*network, setup, 0, handed);
+        if (chosen.algorithm->name == std::string("forest")) ++grown;
+        else ruled += !(chosen == choice_of(plain, setup, 0, handed));
     }
     std::printf(
         "%d of the networks unlike, %d with ways through others, %d meshes, %d rings "
-        "reordered\n",
-        unlike, by_roads, apart, ordered);
+        "reordered, %d calls by rules, %d by kept forests\n",
+        unlike, by_roads, apart, ordered, ruled, grown);
+    EXPECT_GT(ruled, 300);
+    EXPECT_GT(grown, 300);
     EXPECT_GT(unlike, 2000);
     EXPECT_GT(by_roads, 800);
     EXPECT_GT(apart, 150);
@@ -275,6 +350,25 @@ TEST(Choices, of_a_rank_with_another_table_stand_out) {
     }
     std::printf("%d of %d ranks with another table chose differently\n", found, altered);
     EXPECT_GT(found, 30);
+}
+
+// The same of one rank's rules or forests, which it lacks.
+TEST(Choices, of_a_rank_without_the_rules_stand_out) {
+    Random random(base_seed() ^ 24);
+    int altered = 0, found = 0;
+    while (altered < 300) {
+        auto network = random_network(random, 24);
+        if (!network || network->c.p < 2 || (network->rules.empty() && network->forests.empty()))
+            continue;
+        Network other = *network;
+        other.rules = other.forests = "";
+        property::Setup setup(network->c);
+        std::string handed = coll::links_text(network->links);
+        ++altered;
+        found += !(choice_of(*network, setup, 0, handed) == choice_of(other, setup, 1, handed));
+    }
+    std::printf("%d of %d ranks without the rules chose differently\n", found, altered);
+    EXPECT_GT(found, 60);
 }
 
 }  // namespace
