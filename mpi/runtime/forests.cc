@@ -44,15 +44,17 @@ std::string unlike_links(const coll::ForestNetwork& network, const std::vector<i
 
 void learn_forests(Wireup& wireup, const Params& params, coll::Policy& policy) {
     const Job& job = wireup.job();
-    bool says = job.rank == job.first;
+    if (params.forests.empty()) return;
+    add_forests(params.forests, machine_names(wireup), policy, [&](const std::string& told) {
+        if (job.rank == job.first) LOG(warn, coll, "{}", told);
+    });
+}
+
+void add_forests(std::string_view text, std::span<const std::string> hosts, coll::Policy& policy,
+                 const std::function<void(const std::string&)>& tell) {
     std::string problem;
-    auto read = coll::parse_forests(params.forests, problem);
-    if (!read.ok()) {
-        if (says) LOG(warn, coll, "{} is ignored: {}", param_variable("forests"), problem);
-        return;
-    }
-    if (read->empty()) return;
-    std::vector<std::string> hosts = machine_names(wireup);
+    auto read = coll::parse_forests(text, problem);
+    if (!read.ok()) return tell(format("{} is ignored: {}", param_variable("forests"), problem));
     for (coll::ForestNetwork& network : *read) {
         std::string names = names_of(network), wrong;
         std::vector<int> machines;
@@ -77,7 +79,7 @@ void learn_forests(Wireup& wireup, const Params& params, coll::Policy& policy) {
                                forest.line, wrong);
         }
         if (wrong.empty()) policy.forests.push_back(std::move(network));
-        else if (says) LOG(warn, coll, "The forests for {} are not used: {}", names, wrong);
+        else tell(format("The forests for {} are not used: {}", names, wrong));
     }
 }
 

@@ -6,9 +6,12 @@
 
 namespace pomona {
 
-coll::Policy make_policy(const Params& params, bool shared_memory) {
-    return make_policy(params, shared_memory, [](const char* parameter, const std::string& why) {
-        LOG(warn, coll, "{} is ignored: {}", param_variable(parameter), why);
+coll::Policy make_policy(const Params& params, bool shared_memory, bool says) {
+    return make_policy(params, shared_memory, [&](const char* parameter, const std::string& why) {
+        // Of what mpirun has read from a file, lines are counted there.
+        std::string source = params.source(parameter);
+        std::string file = source.starts_with('/') ? format(" of {}", source) : "";
+        if (says) LOG(warn, coll, "{}{} is ignored: {}", param_variable(parameter), file, why);
     });
 }
 

@@ -10,8 +10,8 @@
 namespace pomona {
 
 // The costs of links and the users' choices of algorithms. What cannot be used is ignored, with a
-// warning.
-coll::Policy make_policy(const Params& params, bool shared_memory);
+// warning, which one rank of a job gives for all (`says`).
+coll::Policy make_policy(const Params& params, bool shared_memory, bool says);
 // The same; each parameter that cannot be used is left out and refused, with the reason.
 using Refuse = std::function<void(const char* parameter, const std::string& problem)>;
 coll::Policy make_policy(const Params& params, bool shared_memory, const Refuse& refuse);

@@ -125,6 +125,12 @@ Process::~Process() {
         builtins[bits_of(own)]->release();
 }
 
+// Is all that this process may meet on its machine? Of a spawned world those before it count too.
+static bool on_one_node(const Job& job) {
+    return std::all_of(job.node_of.begin(), job.node_of.end(),
+                       [&](int node) { return node == job.node(job.rank); });
+}
+
 // What needs no other rank.
 Status Process::begin(std::unique_ptr<Wireup> given) {
     if (state.load(std::memory_order_acquire) == State::finished) {
@@ -189,12 +195,6 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     return {};
 }
 
-// Is all that this process may meet on its machine? Of a spawned world those before it count too.
-static bool on_one_node(const Job& job) {
-    return std::all_of(job.node_of.begin(), job.node_of.end(),
-                       [&](int node) { return node == job.node(job.rank); });
-}
-
 // Another rank's core is not taken: of a rank that is bound two are its own, else each rank of the
 // machine is to have two.
 bool Process::has_helping_thread(bool given_transports) const {
@@ -236,7 +236,8 @@ Status Process::make_transports() {
     sleeper = TRY(
         Sleeper::make(alone || given_transports_ ? "" : doorbell_path(here.directory, here.rank)));
     if (given_transports_) {
-        policy = std::make_unique<coll::Policy>(make_policy(params, true));
+        policy = std::make_unique<coll::Policy>(make_policy(params, true, here.rank == here.first));
+        if (simulated && !on_one_node(here)) learn_forests(*wireup, params, *policy);
         return {};
     }
     transports.push_back(make_self_transport(here.rank));
@@ -289,7 +290,8 @@ Status Process::learn_ranks() {
         launcher = watch.get();
         transports.push_back(std::move(watch));
     }
-    policy = std::make_unique<coll::Policy>(make_policy(params, lists(params.transports, "shm")));
+    policy = std::make_unique<coll::Policy>(
+        make_policy(params, lists(params.transports, "shm"), here.rank == here.first));
     if (linked_ && !on_one_node(here))
         learn_machine_links(*wireup, params.links, policy->links, policy->roads);
     if (linked_ && !on_one_node(here)) learn_forests(*wireup, params, *policy);

@@ -263,17 +263,27 @@ double lines_gigabits(const LinkMap& map) {
     return sum;
 }
 
-void add_pairs(const NetworkFile& network, const LinkMap& map, coll::Links& links) {
+coll::Links links_as_tuned(const NetworkFile& network, const LinkMap& map, coll::Links links) {
     links.pairs.clear();
-    auto count = std::min(static_cast<int>(network.hosts.size()), coll::kPairedNodesMost);
+    auto count = static_cast<int>(network.hosts.size());
+    if (count < 2) return links;
+    const LinkCost& first = map.host_link(0, 1);
+    links.net = {first.latency_ns, first.overhead_ns, first.byte_ns};
+    bool unlike = false;
+    std::vector<coll::PairLink> pairs;
     for (int a = 0; a < count; ++a)
         for (int b = a + 1; b < count; ++b) {
             const LinkCost& cost = map.host_link(a, b);
-            links.pairs.push_back({a,
-                                   b,
-                                   {cost.latency_ns, cost.overhead_ns, cost.byte_ns},
-                                   map.host_cable(a, b) >= 0});
+            bool cable = map.host_cable(a, b) >= 0;
+            unlike = unlike || cable || cost != first;
+            links.net = {std::max(links.net.latency_ns, cost.latency_ns),
+                         std::max(links.net.overhead_ns, cost.overhead_ns),
+                         std::max(links.net.byte_ns, cost.byte_ns)};
+            if (b >= coll::kPairedNodesMost) continue;
+            pairs.push_back({a, b, {cost.latency_ns, cost.overhead_ns, cost.byte_ns}, cable});
         }
+    if (unlike) links.pairs = std::move(pairs);
+    return links;
 }
 
 NetworkFile with_lines(NetworkFile network, double times) {

@@ -46,8 +46,9 @@ std::string network_text(const NetworkFile& network);
 std::vector<int> hosts_of_ranks(const NetworkFile& network);
 // `links`: what a message costs within a host, and its overhead at either end of a link.
 LinkMap link_map(const NetworkFile& network, const coll::Links& links);
-// The same pairs as costs that algorithms are chosen by.
-void add_pairs(const NetworkFile& network, const LinkMap& map, coll::Links& links);
+// What a job on these hosts is handed after `pomona tune --host`: the slowest pair as the one
+// number for all, and where pairs are unlike each by itself.
+coll::Links links_as_tuned(const NetworkFile& network, const LinkMap& map, coll::Links links);
 
 // What the hosts' lines carry, all at once; cables apart.
 double lines_gigabits(const LinkMap& map);

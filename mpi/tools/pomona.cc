@@ -2,11 +2,11 @@
 // what collectives cost, what ails the machine. The same tables that the library reads; also writes
 // the generated pages of docs/ (--markdown).
 #include "accel/choose.h"
-#include "btl/base/choices_file.h"
 #include "btl/base/counters.h"
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
+#include "btl/base/named_file.h"
 #include "btl/base/params.h"
 #include "coll/ring_order.h"
 #include "coll/select.h"
@@ -16,6 +16,7 @@
 #include "mpi/tools/tune.h"
 #include "mpi/tools/tune_choices.h"
 #include "mpi/tools/doctor.h"
+#include "mpi/tools/job_choices.h"
 #include "mpi/tools/links.h"
 #include "mpi/tools/predict.h"
 #include "mpi/tools/report.h"
@@ -165,60 +166,14 @@ struct CostOptions {
     int ranks = 2;
     int ranks_per_node = 0;
     std::string machine = "shm";
-    std::string links;
+    std::string links, network;
     bool json = false;
 };
 
-// Whose costs count, as for the ranks of mpirun: given ones, then measured ones, then estimates.
-// None: those of the option are none.
-static std::optional<coll::Links> current_links(const char* command, const std::string& option,
-                                                std::string& source) {
-    std::string text = option.empty() ? current_params().links : option;
-    source = text == "built-in" ? "built-in estimates" : "given";
-    if (text.empty()) {
-        auto kept = load_links(cache_path(environ, "links"));
-        if (!kept.ok() && kept.error().code == Code::malformed)
-            std::fprintf(stderr, "pomona %s: %s\n", command, kept.error().text().c_str());
-        if (kept.ok()) text = kept->text;
-        source =
-            kept.ok() ? format("measured on this machine on {}", kept->date) : "built-in estimates";
-    }
-    std::string problem;
-    auto links = coll::parse_links(text, problem);
-    if (links.ok()) return *links;
-    if (!option.empty()) {
-        complain(command, format("--links {}: {}", option, problem));
-        return std::nullopt;
-    }
-    std::fprintf(stderr, "pomona %s: links=%s is ignored: %s\n", command, text.c_str(),
-                 problem.c_str());
-    source = "built-in estimates";
-    return coll::Links();
-}
-
-// The rules in force, as for the ranks of mpirun: given ones, then those of the file.
-static coll::Rules current_rules(std::string& origin) {
-    Params params = current_params();
-    std::string text = params.choices;
-    origin = param_variable("choices");
-    if (text.empty()) {
-        origin = cache_path(environ, "choices");
-        auto kept = load_choices_file(origin);
-        if (kept.ok()) text = *kept;
-        else if (kept.error().code == Code::malformed)
-            std::fprintf(stderr, "pomona cost: %s is ignored: %s\n", origin.c_str(),
-                         kept.error().text().c_str());
-    }
-    std::string problem;
-    auto rules = coll::parse_rules(text, problem);
-    if (rules.ok()) return *rules;
-    std::fprintf(stderr, "pomona cost: %s is ignored: %s\n", origin.c_str(), problem.c_str());
-    return {};
-}
-
 // The ranking, and what a rule takes in its place.
 static std::string cost_json(const coll::Shape& shape, const coll::Machine& machine,
-                             const std::string& source, const coll::Rules& rules) {
+                             const std::string& source, const coll::Rules& rules,
+                             const std::string& chosen_by) {
     auto algorithms = nlohmann::ordered_json::array();
     for (const coll::Plan& plan : coll::rank_algorithms(shape, machine)) {
         nlohmann::ordered_json row{{"algorithm", plan.algorithm->name}};
@@ -230,14 +185,50 @@ static std::string cost_json(const coll::Shape& shape, const coll::Machine& mach
         algorithms.push_back(row);
     }
     const coll::Rule* rule = coll::rule_for(shape, machine, rules);
-    coll::Plan taken = coll::select(shape, machine, rule ? rule->choice : coll::Choice{});
+    auto forest = coll::forest_for(shape, machine);
+    coll::Plan taken =
+        forest ? *forest : coll::select(shape, machine, rule ? rule->choice : coll::Choice{});
     return as_text({{"collective", coll::collective_name(shape.collective)},
                     {"bytes", shape.bytes()},
                     {"ranks", shape.size},
                     {"links", source},
+                    {"chosen_by", chosen_by},
                     {"rule", rule ? coll::rule_text(*rule) : ""},
                     {"taken", taken.algorithm->name},
                     {"algorithms", algorithms}});
+}
+
+// Of the ranks of a described network.
+static int cost_on_network(const CostOptions& options, const JobChoices& choices,
+                           coll::Collective collective, size_t bytes) {
+    std::string text, problem;
+    std::optional<NetworkFile> network;
+    if (std::string why = read_named_file(options.network, text); !why.empty())
+        problem = format("{} {}", options.network, why);
+    else if (network = parse_network(text, problem); !network)
+        problem = format("{}: {}", options.network, problem);
+    if (!network) {
+        complain("cost", problem);
+        return 2;
+    }
+    NetworkChoices there(*network, choices);
+    for (const std::string& each : there.told())
+        std::fprintf(stderr, "pomona cost: %s\n", each.c_str());
+    size_t blocks = of_blocks(collective) ? static_cast<size_t>(network->ranks()) : 1;
+    coll::Shape shape = there.shape(collective, bytes * blocks, 4);
+    const coll::Machine& machine = there.priced().machine;
+    std::string within = choices.links_source.empty() ? "built-in estimates" : choices.links_source;
+    std::string source = format("{}, within hosts {}", options.network, within);
+    if (options.json) {
+        print_report(cost_json(shape, machine, source, there.rules(), there.sources()));
+        return 0;
+    }
+    if (auto forest = coll::forest_for(shape, machine))
+        print(format("line {} of {} counts: {} by {} trees\n", forest->options.forest->line,
+                     there.forests_source(), coll::collective_name(collective),
+                     forest->options.forest->trees.size()));
+    print(coll::explain(shape, machine, source, there.rules(), choices.rules_source));
+    return 0;
 }
 
 static int cost(const CostOptions& options) {
@@ -260,10 +251,13 @@ static int cost(const CostOptions& options) {
         complain("cost", format("{} is no size; try 8, 64K or 1MiB", options.size));
         return 2;
     }
-    std::string source;
-    auto given = current_links("cost", options.links, source);
-    if (!given) return 1;
-    coll::Links links = *given;
+    auto choices = job_choices("cost", options.links);
+    if (!choices) return 1;
+    if (!options.network.empty())
+        return cost_on_network(options, *choices, shape.collective, scratch.eager_max);
+    std::string source =
+        choices->links_source.empty() ? "built-in estimates" : choices->links_source;
+    coll::Links links = choices->policy.links;
     int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     if (source != "given" && options.machine != "cluster" && options.ranks > cores) {
         links.crowd = static_cast<double>(options.ranks) / cores;  // as mpirun would say it
@@ -284,10 +278,12 @@ static int cost(const CostOptions& options) {
     shape.board = options.machine != "tcp" &&
                   static_cast<uint64_t>(options.ranks_per_node > 0
                                             ? std::min(options.ranks, options.ranks_per_node)
-                                            : options.ranks) <= current_params().shm_board;
-    std::string origin;
-    coll::Rules rules = current_rules(origin);
-    if (options.json) print_report(cost_json(shape, machine, source, rules));
+                                            : options.ranks) <= choices->shm_board;
+    const coll::Rules& rules = choices->policy.rules;
+    const std::string& origin = choices->rules_source;
+    if (options.json)
+        print_report(cost_json(shape, machine, source, rules,
+                               sources_text(choices->links_source, origin, "")));
     else print(coll::explain(shape, machine, source, rules, origin));
     return 0;
 }
@@ -444,6 +440,10 @@ static int run(int argc, char** argv) {
         ->check(CLI::IsMember({"shm", "tcp", "cluster"}));
     cost_command->add_option("--links", options.links,
                              "costs to reckon with, as the parameter links");
+    CLI::Option* described = cost_command->add_option(
+        "--network", options.network, "the ranks' hosts: a file, see docs/predict.md");
+    for (const char* other : {"--ranks", "--ranks-per-node", "--machine"})
+        described->excludes(other);
     cost_command->add_flag("--json", options.json, "for programs");
     PredictOptions predicting;
     std::string predict_links;
@@ -506,14 +506,14 @@ static int run(int argc, char** argv) {
     if (report) return print(doctor::own_report(doctor::real_probes())), 0;
     if (!hosts.empty()) return doctor::command_on_hosts(hosts, ssh, json);
     if (app.got_subcommand(predict_app)) {
-        std::string source;
-        auto costs = current_links("predict", predict_links, source);
-        return costs ? predict_command(predicting, *costs) : 1;
+        auto choices = job_choices("predict", predict_links);
+        return choices ? predict_command(predicting, *choices) : 1;
     }
     if (app.got_subcommand(synthesize_app)) {
-        std::string source;
-        auto costs = current_links("synthesize", synthesize_links, source);
-        return costs ? synthesize_command(synthesizing, *costs, cache_path(environ, "forests")) : 1;
+        auto choices = job_choices("synthesize", synthesize_links);
+        return choices ? synthesize_command(synthesizing, choices->policy.links,
+                                            cache_path(environ, "forests"))
+                       : 1;
     }
     if (app.got_subcommand(simulate_app)) return simulate_command(simulating);
     if (app.got_subcommand("doctor")) return doctor::command(json);

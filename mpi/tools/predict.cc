@@ -125,6 +125,7 @@ std::string prediction_text(const StepModel& model, const NetworkFile& network,
         out += format("  {:>3} x {:<14} of {:>9.3f} MB  {:>9} ms each, {}\n", row.count,
                       coll::collective_name(row.collective), static_cast<double>(row.bytes) / 1e6,
                       milliseconds(row.seconds), row.algorithm);
+    if (!prediction.sources.empty()) out += format("Chosen by {}.\n", prediction.sources);
     double lines = lines_gigabits(link_map(network, {}));
     if (network.together_gigabits > 0 && network.together_gigabits < lines)
         out += format(
@@ -166,13 +167,14 @@ std::string prediction_json(const StepModel& model, const NetworkFile& network,
              {"communication_s", step.communicating},
              {"exposed_s", step.exposed()},
              {"hidden", step.hidden()},
+             {"chosen_by", prediction.sources},
              {"collectives", collectives},
              {"levers", levers},
              {"timeline", bars}};
     return all.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-int predict_command(const PredictOptions& options, const coll::Links& links) {
+int predict_command(const PredictOptions& options, const JobChoices& choices) {
     NetworkFile network;
     StepModel model;
     std::string problem;
@@ -183,7 +185,9 @@ int predict_command(const PredictOptions& options, const coll::Links& links) {
         file << network_text(network);
         if (!file.flush()) return complain(format("{} cannot be written", options.save_network));
     }
-    Prediction prediction = predict(model, network, links, options.cable_gigabits);
+    Prediction prediction = predict(model, network, choices, options.cable_gigabits);
+    for (const std::string& each : prediction.told)
+        std::fprintf(stderr, "pomona predict: %s\n", each.c_str());
     std::string as_json = prediction_json(model, network, prediction);
     if (options.json) print_report(as_json);
     else std::fputs(prediction_text(model, network, prediction).c_str(), stdout);

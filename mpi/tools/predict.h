@@ -6,6 +6,7 @@
 #pragma once
 
 #include "coll/price.h"
+#include "mpi/tools/job_choices.h"
 #include "mpi/tools/network_file.h"
 
 #include <algorithm>
@@ -59,7 +60,8 @@ enum class Packing { none, fp16, int8 };
 // The time of a collective on one network; prices are kept.
 class CollectiveTimes {
 public:
-    CollectiveTimes(NetworkFile network, coll::Links links);
+    CollectiveTimes(NetworkFile network, const JobChoices& choices);
+    const NetworkChoices& choices() const { return choices_; }
     const NetworkFile& network() const { return network_; }
     double seconds(coll::Collective collective, size_t bytes);
     // "ring", with its options, as the library would choose.
@@ -73,9 +75,7 @@ private:
     const Found& find(coll::Collective collective, size_t bytes);
 
     NetworkFile network_;
-    coll::Links links_;
-    std::vector<int> places_;  // of ranks (Shape::place)
-    coll::PricedNetwork priced_;
+    NetworkChoices choices_;
     std::map<std::pair<int, size_t>, Found> found_;
 };
 
@@ -119,8 +119,11 @@ struct Prediction {
         std::string algorithm;
     };
     std::vector<Row> collectives;
+    // What algorithms were chosen by: "" where nothing is said or kept.
+    std::string sources;
+    std::vector<std::string> told;  // why something that is kept does not serve
 };
-Prediction predict(const StepModel& model, const NetworkFile& network, const coll::Links& links,
+Prediction predict(const StepModel& model, const NetworkFile& network, const JobChoices& choices,
                    double cable_gigabits);
 
 std::string prediction_text(const StepModel& model, const NetworkFile& network,
@@ -139,6 +142,6 @@ struct PredictOptions {
     bool json = false;
     std::string plot, python = "python3", save_network;
 };
-int predict_command(const PredictOptions& options, const coll::Links& links);
+int predict_command(const PredictOptions& options, const JobChoices& choices);
 
 }  // namespace pomona

@@ -2,7 +2,6 @@
 #include "mpi/tools/predict.h"
 
 #include "btl/base/format.h"
-#include "coll/ring_order.h"
 #include "coll/select.h"
 
 #include <algorithm>
@@ -16,38 +15,18 @@ namespace {
 constexpr size_t kElement = 4;      // bytes, of what is summed
 constexpr double kInt8Block = 256;  // pomona.hooks.Int8: values that share a scale of 4 bytes
 
-bool per_rank(Collective collective) {
-    return collective == Collective::allgather || collective == Collective::reduce_scatter ||
-           collective == Collective::alltoall;
-}
-
 }  // namespace
 
-CollectiveTimes::CollectiveTimes(NetworkFile network, coll::Links links)
-    : network_(std::move(network)), links_(links) {
-    priced_.links = link_map(network_, links_);
-    // As a job of these hosts chooses after `pomona tune --host`.
-    coll::Links known = links_;
-    add_pairs(network_, priced_.links, known);
-    priced_.machine = coll::Machine::among(known, true, hosts_of_ranks(network_));
-    places_ = coll::with_ring(priced_.links.hosts,
-                              coll::ring_order(priced_.machine, priced_.links.hosts));
-}
+CollectiveTimes::CollectiveTimes(NetworkFile network, const JobChoices& choices)
+    : network_(std::move(network)), choices_(network_, choices) {}
 
 const CollectiveTimes::Found& CollectiveTimes::find(Collective collective, size_t bytes) {
     auto [at, made] = found_.try_emplace({static_cast<int>(collective), bytes});
     if (!made) return at->second;
-    coll::Shape shape;
-    shape.collective = collective;
-    shape.size = network_.ranks();
-    shape.element = kElement;
-    size_t parts = per_rank(collective) ? static_cast<size_t>(shape.size) : 1;
-    shape.count = (bytes + parts * kElement - 1) / (parts * kElement);
-    if (network_.hosts.size() > 1) shape.place(places_);
-    shape.board = true;
-    coll::Plan plan = coll::select(shape, priced_.machine);
+    coll::Shape shape = choices_.shape(collective, bytes, kElement);
+    coll::Plan plan = choices_.plan(shape);
     std::string problem;
-    auto price = coll::price(*plan.algorithm, shape, plan.options, priced_, problem);
+    auto price = coll::price(*plan.algorithm, shape, plan.options, choices_.priced(), problem);
     check(price.ok(), network_.ranks(), static_cast<int>(collective));
     std::string name = plan.algorithm->name;
     if (plan.algorithm->uses_segments && plan.options.segments > 1)
@@ -170,9 +149,9 @@ namespace {
 
 class Levers {
 public:
-    Levers(const StepModel& model, CollectiveTimes& times, const coll::Links& links,
+    Levers(const StepModel& model, CollectiveTimes& times, const JobChoices& choices,
            const StepTime& step)
-        : model_(model), times_(times), links_(links), base_(samples(times.network(), step)) {}
+        : model_(model), times_(times), choices_(choices), base_(samples(times.network(), step)) {}
 
     void accumulation() {
         for (int batches : {2, 4, 8})
@@ -203,10 +182,10 @@ public:
     }
     void cables(double gigabits) {
         if (times_.network().hosts.size() < 2) return;
-        CollectiveTimes two(with_lines(times_.network(), 2), links_);
+        CollectiveTimes two(with_lines(times_.network(), 2), choices_);
         add("a second cable", "beside each, as quick as that", model_, two);
         if (gigabits <= 0) return;
-        CollectiveTimes other(with_rate(times_.network(), gigabits), links_);
+        CollectiveTimes other(with_rate(times_.network(), gigabits), choices_);
         add(format("cables of {:g} Gb/s", gigabits), "in place of all", model_, other);
     }
     void uneven_batches() {
@@ -219,9 +198,9 @@ public:
     void hosts() {
         const NetworkFile& network = times_.network();
         if (network.hosts.size() < 2) return;
-        CollectiveTimes more(with_another_host(network), links_);
+        CollectiveTimes more(with_another_host(network), choices_);
         add("one host more", "like the last", model_, more);
-        CollectiveTimes less(without_a_host(network), links_);
+        CollectiveTimes less(without_a_host(network), choices_);
         add("one host less", "without the slowest", model_, less);
     }
     std::vector<Lever> out;
@@ -236,16 +215,18 @@ private:
 
     const StepModel& model_;
     CollectiveTimes& times_;
-    const coll::Links& links_;
+    const JobChoices& choices_;
     double base_;
 };
 
 }  // namespace
 
-Prediction predict(const StepModel& model, const NetworkFile& network, const coll::Links& links,
+Prediction predict(const StepModel& model, const NetworkFile& network, const JobChoices& choices,
                    double cable_gigabits) {
-    CollectiveTimes times(network, links);
+    CollectiveTimes times(network, choices);
     Prediction out;
+    out.sources = times.choices().sources();
+    out.told = times.choices().told();
     out.step = step_time(model, times);
     for (const StepEvent& event : model.events) {
         if (event.kind != StepEvent::Kind::start) continue;
@@ -259,7 +240,7 @@ Prediction predict(const StepModel& model, const NetworkFile& network, const col
                                        times.seconds(event.collective, event.bytes),
                                        times.algorithm(event.collective, event.bytes)});
     }
-    Levers levers(model, times, links, out.step);
+    Levers levers(model, times, choices, out.step);
     levers.accumulation();
     levers.buckets();
     levers.packing();

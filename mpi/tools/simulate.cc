@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/named_file.h"
+#include "mpi/tools/job_choices.h"
 #include "mpi/tools/network_file.h"
 #include "mpi/tools/simulate_report.h"
 #include "pmix/launch/messages.h"
@@ -56,19 +57,14 @@ std::optional<NetworkFile> read_network(const SimulateOptions& options, std::str
     return std::nullopt;
 }
 
-// Ranks choose algorithms as a job on these hosts does after `pomona tune --host`.
-void hand_links_out(const NetworkFile& network, const LinkMap& map, coll::Links links) {
-    bool unlike = false;
-    for (const NetworkPair& each : network.pairs)
-        unlike =
-            unlike || each.cable ||
-            map.host_link(each.a, each.b) != map.host_link(network.pairs[0].a, network.pairs[0].b);
-    if (!network.pairs.empty()) {
-        const LinkCost& first = map.host_link(network.pairs[0].a, network.pairs[0].b);
-        links.net = {first.latency_ns, first.overhead_ns, first.byte_ns};
-    }
-    if (unlike) add_pairs(network, map, links);
-    setenv("POMONA_LINKS", coll::links_text(links).c_str(), 1);
+// Ranks choose algorithms as a job on these hosts does after `pomona tune --host`. Rules the job's
+// mpirun hands out as ever; to it all ranks are on this host, which has neither links nor forests.
+void hand_out(const NetworkFile& network, const JobChoices& choices, const NetworkChoices& chosen,
+              bool links_said) {
+    if (!links_said) setenv("POMONA_LINKS", coll::links_text(chosen.links()).c_str(), 1);
+    if (!choices.forests_of_file || network.hosts.size() < 2) return;
+    std::string problem, forests = forests_of_hosts(choices, network, problem);
+    if (!forests.empty()) setenv("POMONA_FORESTS", forests.c_str(), 1);
 }
 
 // A private folder with a socket in it.
@@ -225,21 +221,26 @@ int simulate_command(const SimulateOptions& options) {
     auto faults = parse_faults(options.faults, options.ranks, problem);
     if (!faults) return complain(problem);
     const char* said = std::getenv("POMONA_LINKS");
-    auto links = coll::parse_links(said ? said : "", problem);
-    if (!links.ok()) return complain(format("POMONA_LINKS: {}", problem));
+    if (said && !*said) said = nullptr;
+    if (said && !coll::parse_links(said, problem).ok())
+        return complain(format("POMONA_LINKS: {}", problem));
+    auto choices = job_choices(nullptr, "");
+    if (!choices) return 2;
+    const coll::Links& links = choices->policy.links;
     allow_descriptors();
     Door door;
     if (std::string mistake = door.open(); !mistake.empty()) return complain(mistake);
     sim::HubOptions how;
     how.seed = options.seed;
-    how.links = link_map(*network, *links);
+    how.links = link_map(*network, links);
     how.faults = *faults;
     how.survivors = options.survivors;
     for (const NetworkHost& host : network->hosts) {
         how.host_names.push_back(host.name);
         how.compute.push_back(options.compute / host.speed);
     }
-    if (!said) hand_links_out(*network, how.links, *links);
+    NetworkChoices chosen(*network, *choices);
+    hand_out(*network, *choices, chosen, said);
     setenv(sim::kSimulationVariable, door.path().c_str(), 1);
     Waits waits;
     sim::Hub hub(how, waits);
@@ -251,7 +252,8 @@ int simulate_command(const SimulateOptions& options) {
                    stderr);
         return child.code;
     }
-    SimulatedJob job{hub, how.links.hosts, how.host_names, options.seed, "over", {}};
+    SimulatedJob job{hub, how.links.hosts, how.host_names, options.seed, "over",
+                     {},  chosen.sources()};
     sim::Hub::End end = hub.run();
     if (end == sim::Hub::End::stuck) {
         job.end = "deadlock";

@@ -52,6 +52,7 @@ std::string simulated_text(const SimulatedJob& job) {
         "  {} frames with {:.6f} MB; between hosts {} with {:.6f} MB\n",
         job.hub.ranks(), job.host_names.size(), time_text(job.hub.now()), all.frames,
         static_cast<double>(all.bytes) / 1e6, far.frames, static_cast<double>(far.bytes) / 1e6);
+    if (!job.chosen_by.empty()) out += format("  algorithms chosen by {}\n", job.chosen_by);
     out += "  most bytes:\n";
     for (const auto& [pair, traffic] :
          largest(job.hub.traffic(), [](const sim::Traffic& each) { return each.bytes; }))
@@ -77,6 +78,7 @@ std::string simulated_json(const SimulatedJob& job) {
     json out{{"ranks", job.hub.ranks()},
              {"hosts", job.host_names},
              {"host_of_rank", job.hosts},
+             {"chosen_by", job.chosen_by},
              {"end", job.end},
              {"seconds", job.hub.now() * 1e-9},
              {"frames", all.frames},

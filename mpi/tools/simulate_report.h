@@ -19,6 +19,7 @@ struct SimulatedJob {
     uint64_t seed;
     std::string end;                    // "over", "deadlock", "death"
     std::vector<std::string> deadlock;  // a line for each rank, then who waits for whom
+    std::string chosen_by;              // what algorithms were chosen by; "": nothing is kept
 };
 std::string simulated_text(const SimulatedJob& job);
 std::string simulated_json(const SimulatedJob& job);

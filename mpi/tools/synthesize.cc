@@ -67,9 +67,8 @@ coll::PricedNetwork priced_network(const NetworkFile& network, const coll::Links
     // short messages is not to win.
     for (LinkMap::Between& each : priced.links.between)
         each.cost.overhead_ns = std::max(each.cost.overhead_ns, kBusyOverheadNs);
-    coll::Links known = links;
-    add_pairs(network, priced.links, known);
-    priced.machine = coll::Machine::among(known, true, priced.links.hosts);
+    priced.machine = coll::Machine::among(links_as_tuned(network, priced.links, links), true,
+                                          priced.links.hosts);
     return priced;
 }
 

@@ -92,6 +92,10 @@ static int become_simulator(const pomona::Options& options, std::vector<std::str
           std::pair("--json", &options.simulate_json)})
         if (!value->empty()) command.insert(command.end(), {name, *value});
     if (options.on_death == "continue") command.push_back("--survivors");
+    // What algorithms are chosen by the simulator reads as the job does.
+    for (const auto& [name, value] : options.sets)
+        if (name == "links" || name == "choices" || name == "forests")
+            setenv(pomona::param_variable(name).c_str(), value.c_str(), 1);
     command.insert(command.end(), {"--", own});
     command.insert(command.end(), arguments.begin(), arguments.end());
     pomona::Engine simulator;

@@ -50,6 +50,61 @@ class Predict(unittest.TestCase):
         self.assertIn("No computing time", self.good("--network", self.network, "--parameters", "25e6"))
         self.assertIn("FSDP2", self.good("--network", self.network, "--parameters", "4x1e6", "--fsdp2"))
 
+    def test_the_files_that_jobs_choose_by_count(self):
+        """As in a job: forests of these hosts before rules, rules before costs."""
+        words = ("--network", self.network, "--parameters", "25e6", "--json")
+        before = json.loads(self.good(*words))
+        self.assertEqual(before["chosen_by"], "")
+        os.mkdir(os.path.join(self.folder.name, "pomona"))
+        choices = self.keep("pomona/choices", "# mine\nallreduce on level net: linear\n")
+        ruled = json.loads(self.good(*words))
+        self.assertEqual(ruled["collectives"][0]["algorithm"], "linear")
+        self.assertEqual(ruled["chosen_by"], f"rules of {choices}")
+        self.assertIn(f"Chosen by rules of {choices}.\n", self.good(*words[:-1]))
+        self.assertEqual(json.loads(self.good(*words, POMONA_CHOICES="none")), before)
+        self.assertEqual(json.loads(self.good(*words, POMONA_ALLREDUCE="ring"))["collectives"][0]["algorithm"][:4],
+                         "ring")
+        # Of other hosts nothing is used; what is out of date is told of.
+        line = "allreduce 0.. segment=64K: 1 (- 0)\n"
+        self.keep("pomona/forests", "network a b c\ngigabits 0-1=1\nallreduce 0..: 1 (- 0 0)\n")
+        self.assertEqual(json.loads(self.good(*words)), ruled)
+        forests = self.keep("pomona/forests", "network b a\ngigabits 0-1=1\n" + line)
+        grown = json.loads(self.good(*words))
+        self.assertEqual(grown["collectives"][0]["algorithm"].split(":")[0], "forest")
+        self.assertEqual(grown["chosen_by"], f"rules of {choices}, forests of {forests}")
+        self.keep("pomona/forests", "network b a\ngigabits 0-1=8\n" + line)
+        done = self.run_it(*words)
+        self.assertEqual(json.loads(done.stdout), ruled)
+        self.assertIn("run pomona synthesize again", done.stderr)
+        # A mistake is told once, with the file and the line.
+        self.keep("pomona/choices", "allreduce: rnig\n")
+        done = self.run_it(*words)
+        self.assertEqual(json.loads(done.stdout), before)
+        self.assertEqual(done.stderr.count(f"{choices} is ignored: Line 1: allreduce has no algorithm 'rnig'"), 1,
+                         done.stderr)
+
+    def test_cost_on_a_described_network(self):
+        def cost(*words):
+            environment = {k: v for k, v in os.environ.items() if not k.startswith("POMONA_")}
+            environment.update(XDG_CACHE_HOME=self.folder.name, POMONA_CONFIG="/dev/null")
+            return subprocess.run([POMONA, "cost", *words], capture_output=True, text=True, timeout=60,
+                                  env=environment)
+        slow = {"hosts": [{"host": name} for name in "abc"],
+                "pairs": [{"hosts": ["a", "b"], "gigabits": 10}, {"hosts": ["a", "c"], "gigabits": 0.1},
+                          {"hosts": ["b", "c"], "gigabits": 0.1}]}
+        path = self.keep("slow.json", json.dumps(slow))
+        out = json.loads(cost("allreduce", "1MiB", "--network", path, "--json").stdout)
+        self.assertEqual((out["ranks"], out["bytes"]), (3, 1 << 20))
+        # The line of c carries the vector in and out, 84 ms at least.
+        best = min(row["us"] for row in out["algorithms"] if "us" in row)
+        self.assertGreater(best, 83e3)
+        predicted = json.loads(self.good("--network", path, "--parameters", 1 << 18, "--json"))
+        self.assertEqual(predicted["collectives"][0]["algorithm"].split(":")[0], out["taken"])
+        self.assertAlmostEqual(predicted["communication_s"], best * 1e-6, delta=0.2 * best * 1e-6)
+        self.assertIn(path, cost("allreduce", "1MiB", "--network", path).stdout.splitlines()[0])
+        self.assertEqual(cost("allreduce", "1MiB", "--network", "/none.json").returncode, 2)
+        self.assertNotEqual(cost("allreduce", "--network", path, "-n", "4").returncode, 0)
+
     def test_mistakes_get_a_sentence(self):
         for words, said in (
                 (("--network", self.network), "--model FILE"),

@@ -68,6 +68,7 @@ class Simulate(unittest.TestCase):
             source = cls.keep(name + ".c", text)
             subprocess.run([MPICC, source, "-o", os.path.join(cls.folder.name, name)], check=True)
         cls.two = cls.keep("two.json", json.dumps(TWO))
+        os.mkdir(os.path.join(cls.folder.name, "pomona"))
 
     @classmethod
     def keep(cls, name, text):
@@ -99,6 +100,38 @@ class Simulate(unittest.TestCase):
         self.assertNotEqual(first["event_hash"], other["event_hash"])
         self.assertIn("4 ranks, last on b", one.stdout)
         self.assertIn(first["event_hash"], one.stderr)
+
+    def test_the_files_that_jobs_choose_by_count(self):
+        """Rules, forests of these hosts and costs of links, as in a job; the report says which."""
+        words = ("--simulate", 4, "--network", self.two)
+        plain, _ = self.report(*words, program=("sum", "100000"))
+        self.assertEqual(plain["chosen_by"], "")
+        choices = self.keep("pomona/choices", "allreduce on level net: linear\n")
+        self.addCleanup(os.unlink, choices)
+        forced, _ = self.report(*words, "--set", "allreduce=linear", "--set", "choices=none",
+                                program=("sum", "100000"))
+        self.assertEqual(forced["chosen_by"], "")
+        ruled, done = self.report(*words, program=("sum", "100000"))
+        self.assertEqual(ruled["seconds"], forced["seconds"])
+        self.assertNotEqual(ruled["seconds"], plain["seconds"])
+        self.assertEqual(ruled["chosen_by"], f"rules of {choices}")
+        self.assertIn(f"algorithms chosen by rules of {choices}\n", done.stderr)
+        forests = self.keep("pomona/forests", "network b:2 a:2\ngigabits 0-1=10\n"
+                            "allreduce 0.. segment=64K: 1 (1 2 - 2)\n")
+        self.addCleanup(os.unlink, forests)
+        grown, done = self.report(*words, "--set", "log=warn,coll=debug", program=("sum", "100000"))
+        self.assertEqual(grown["chosen_by"], f"rules of {choices}, forests of {forests}")
+        self.assertIn("goes by forest", done.stderr)
+
+    def test_one_rank_tells_of_a_mistake_in_the_rules(self):
+        choices = self.keep("pomona/choices", "# mine\nallreduce: rnig\n")
+        self.addCleanup(os.unlink, choices)
+        for words in (("-n", 3), ("--simulate", 3)):
+            done = self.run_it(*words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr.count("rnig"), 1, done.stderr)
+            self.assertIn(f"POMONA_CHOICES of {choices} is ignored: Line 2: allreduce has no algorithm 'rnig'",
+                          done.stderr)
 
     def test_time_and_traffic_follow_the_network(self):
         slow = json.loads(json.dumps(TWO))

@@ -282,6 +282,24 @@ TEST(PredictLevers, halve_nothing_twice) {
     EXPECT_TRUE(offers(predict(model_of(sizes), network, {}, 0), "fp16 instead of fp32"));
 }
 
+// Of more hosts than have numbers of their own among a job's links, too, all lines count as they
+// are; and ranks that share a line are not led astray by trees that ignore it.
+TEST(PredictLevers, keep_their_order_on_many_hosts) {
+    NetworkFile network = even_network(64, 100);
+    EXPECT_GT(lever(predict(step_of(0.001, 4e6, 0, 0), network, {}, 400), "cables of 400 Gb/s"), 1);
+    // So long that it matters little that 64 is a power of two.
+    StepModel model = step_of(0.02, 6e7, 0, 0);
+    EXPECT_GT(lever(predict(model, network, {}, 400), "one host more"), 1);
+    network = even_network(8, 100);
+    for (NetworkHost& each : network.hosts) each.ranks = 8;
+    model = step_of(0.001, 3e7, 0, 0);
+    Prediction shared = predict(model, network, {}, 400);
+    EXPECT_GT(lever(shared, "one host more"), 1);
+    EXPECT_LT(lever(shared, "one host less"), 1);
+    EXPECT_GT(lever(shared, "cables of 400 Gb/s"), 1);
+    EXPECT_GT(lever(shared, "a second cable"), 1);
+}
+
 TEST(PredictLevers, go_where_they_must) {
     NetworkFile network = even_network(4, 1);
     Prediction slow = predict(step_of(0.1, 4e7, 0, 0.01), network, {}, 10);
