@@ -12,9 +12,12 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+
+#include <unistd.h>
 
 namespace pomona {
 
@@ -96,6 +99,36 @@ bool get_model(const PredictOptions& options, StepModel& model, std::string& pro
     else model = *parsed;
     return parsed.has_value();
 }
+
+// What is reckoned at the moment, for who waits: on a terminal a line that changes, from the second
+// second on; else a line after 10 s, and one a minute from then on.
+class Course {
+public:
+    void tell(const std::string& what) {
+        ++prices_;
+        double now = seconds();
+        if (now < next_) return;
+        std::string text =
+            format("pomona predict: {} prices, {:.0f} s so far: {}", prices_, now, what);
+        if (terminal_) std::fprintf(stderr, "\r%s\033[K", text.c_str());
+        else std::fprintf(stderr, "%s\n", text.c_str());
+        std::fflush(stderr);
+        shown_ = true;
+        next_ = now + (terminal_ ? 0.2 : 60);
+    }
+    void end() {
+        if (shown_ && terminal_) std::fputs("\r\033[K", stderr);
+    }
+
+private:
+    double seconds() const {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    }
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+    bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;
+    double next_ = terminal_ ? 2 : 10;
+    int prices_ = 0;
+};
 
 // A python runs the script with the prediction on its standard input.
 int plot(const PredictOptions& options, const std::string& text) {
@@ -185,7 +218,10 @@ int predict_command(const PredictOptions& options, const JobChoices& choices) {
         file << network_text(network);
         if (!file.flush()) return complain(format("{} cannot be written", options.save_network));
     }
-    Prediction prediction = predict(model, network, choices, options.cable_gigabits);
+    Course course;
+    Prediction prediction = predict(model, network, choices, options.cable_gigabits,
+                                    [&](const std::string& what) { course.tell(what); });
+    course.end();
     for (const std::string& each : prediction.told)
         std::fprintf(stderr, "pomona predict: %s\n", each.c_str());
     std::string as_json = prediction_json(model, network, prediction);

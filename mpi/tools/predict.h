@@ -10,9 +10,11 @@
 #include "mpi/tools/network_file.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pomona {
@@ -57,10 +59,21 @@ std::optional<std::vector<double>> parse_parameters(const std::string& text, std
 
 enum class Packing { none, fp16, int8 };
 
-// The time of a collective on one network; prices are kept.
+using SizedCollective = std::pair<coll::Collective, size_t>;
+
+// Is told what is reckoned at this moment, before each price.
+using Progress = std::function<void(const std::string& what)>;
+
+// The time of a collective on one network; prices are kept. Among many ranks a price takes long;
+// there a size between two whose prices are known, and are not far apart, gets what lies between
+// these.
 class CollectiveTimes {
 public:
-    CollectiveTimes(NetworkFile network, const JobChoices& choices);
+    CollectiveTimes(NetworkFile network, const JobChoices& choices, Progress progress = {},
+                    std::string what = {});
+    int priced() const { return priced_; }
+    // Of sizes that will be asked for: prices some, so that all others lie between two.
+    void prepare(std::vector<SizedCollective> all);
     const NetworkChoices& choices() const { return choices_; }
     const NetworkFile& network() const { return network_; }
     double seconds(coll::Collective collective, size_t bytes);
@@ -68,15 +81,16 @@ public:
     std::string algorithm(coll::Collective collective, size_t bytes);
 
 private:
-    struct Found {
-        double seconds;
-        std::string algorithm;
-    };
-    const Found& find(coll::Collective collective, size_t bytes);
+    using SizedIterator = std::vector<SizedCollective>::const_iterator;
+    double price(coll::Collective collective, size_t bytes);
+    void price_between(SizedIterator first, SizedIterator last);
 
     NetworkFile network_;
     NetworkChoices choices_;
-    std::map<std::pair<int, size_t>, Found> found_;
+    Progress progress_;
+    std::string what_;
+    std::map<std::pair<int, size_t>, double> found_, exact_;  // by collective and bytes: seconds
+    int priced_ = 0;
 };
 
 struct StepTime {
@@ -124,7 +138,7 @@ struct Prediction {
     std::vector<std::string> told;  // why something that is kept does not serve
 };
 Prediction predict(const StepModel& model, const NetworkFile& network, const JobChoices& choices,
-                   double cable_gigabits);
+                   double cable_gigabits, const Progress& progress = {});
 
 std::string prediction_text(const StepModel& model, const NetworkFile& network,
                             const Prediction& prediction);

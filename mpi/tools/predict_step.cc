@@ -12,52 +12,99 @@ using coll::Collective;
 
 namespace {
 
-constexpr size_t kElement = 4;      // bytes, of what is summed
+constexpr size_t kElement = 4;  // bytes, of what is summed
+// Of more ranks sizes within kNear of each other are not priced one by one: on the way from one to
+// the other the time is about a line.
+constexpr int kPricedEachMost = 64;
+constexpr double kNear = 1.5;
 constexpr double kInt8Block = 256;  // pomona.hooks.Int8: values that share a scale of 4 bytes
 
 }  // namespace
 
-CollectiveTimes::CollectiveTimes(NetworkFile network, const JobChoices& choices)
-    : network_(std::move(network)), choices_(network_, choices) {}
+CollectiveTimes::CollectiveTimes(NetworkFile network, const JobChoices& choices, Progress progress,
+                                 std::string what)
+    : network_(std::move(network)), choices_(network_, choices), progress_(std::move(progress)),
+      what_(std::move(what)) {}
 
-const CollectiveTimes::Found& CollectiveTimes::find(Collective collective, size_t bytes) {
-    auto [at, made] = found_.try_emplace({static_cast<int>(collective), bytes});
-    if (!made) return at->second;
+double CollectiveTimes::price(Collective collective, size_t bytes) {
+    if (progress_) progress_(what_);
     coll::Shape shape = choices_.shape(collective, bytes, kElement);
     coll::Plan plan = choices_.plan(shape);
     std::string problem;
     auto price = coll::price(*plan.algorithm, shape, plan.options, choices_.priced(), problem);
     check(price.ok(), network_.ranks(), static_cast<int>(collective));
-    std::string name = plan.algorithm->name;
-    if (plan.algorithm->uses_segments && plan.options.segments > 1)
-        name += format(":segments={}", plan.options.segments);
-    return at->second = {price->ns * 1e-9, std::move(name)};
+    ++priced_;
+    return price->ns * 1e-9;
+}
+
+void CollectiveTimes::prepare(std::vector<SizedCollective> all) {
+    if (network_.ranks() <= kPricedEachMost) return;
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    for (auto first = all.begin(); first != all.end();) {
+        auto last = std::find_if(first, all.end(), [&](const SizedCollective& each) {
+            return each.first != first->first;
+        });
+        seconds(first->first, first->second);
+        seconds(first->first, (last - 1)->second);
+        price_between(first, last - 1);
+        first = last;
+    }
+}
+
+// Of sizes in order, whose ends have prices: some in the middle, until neighbours are near.
+void CollectiveTimes::price_between(SizedIterator first, SizedIterator last) {
+    auto low = static_cast<double>(first->second), high = static_cast<double>(last->second);
+    if (last - first < 2 || high <= kNear * low) return;
+    auto middle = std::find_if(first + 1, last - 1, [&](const SizedCollective& each) {
+        return static_cast<double>(each.second) * static_cast<double>(each.second) >= low * high;
+    });
+    seconds(middle->first, middle->second);
+    price_between(first, middle);
+    price_between(middle, last);
 }
 
 double CollectiveTimes::seconds(Collective collective, size_t bytes) {
-    return network_.ranks() > 1 && bytes > 0 ? find(collective, bytes).seconds : 0;
+    if (network_.ranks() <= 1 || bytes == 0) return 0;
+    const std::pair key{static_cast<int>(collective), bytes};
+    auto [at, made] = found_.try_emplace(key);
+    if (!made) return at->second;
+    auto above = exact_.lower_bound(key), below = above;
+    bool between = network_.ranks() > kPricedEachMost && above != exact_.end() &&
+                   above != exact_.begin() && above->first.first == key.first &&
+                   (--below)->first.first == key.first;
+    auto low = static_cast<double>(between ? below->first.second : 0),
+         high = static_cast<double>(between ? above->first.second : 0);
+    if (between && high <= kNear * low)
+        return at->second = below->second + (above->second - below->second) *
+                                                (static_cast<double>(bytes) - low) / (high - low);
+    return at->second = exact_[key] = price(collective, bytes);
 }
 
 std::string CollectiveTimes::algorithm(Collective collective, size_t bytes) {
-    return network_.ranks() > 1 && bytes > 0 ? find(collective, bytes).algorithm : "none";
+    if (network_.ranks() <= 1 || bytes == 0) return "none";
+    coll::Plan plan = choices_.plan(choices_.shape(collective, bytes, kElement));
+    std::string name = plan.algorithm->name;
+    if (plan.algorithm->uses_segments && plan.options.segments > 1)
+        name += format(":segments={}", plan.options.segments);
+    return name;
 }
 
 namespace {
 
-// What one collective of the step lasts. DistributedDataParallel's hooks (pomona.hooks) send each
-// rank's share to all, and the packed averages back; FSDP2's mixed precision only makes its
+// What a collective of the step is made of. DistributedDataParallel's hooks (pomona.hooks) send
+// each rank's share to all, and the packed averages back; FSDP2's mixed precision only makes its
 // collectives shorter.
-double lasting(const StepModel& model, const StepEvent& event, CollectiveTimes& times,
-               Packing packing) {
+std::vector<SizedCollective> parts_of(const StepModel& model, const StepEvent& event,
+                                      Packing packing) {
     double of = packing == Packing::fp16   ? 2 / model.element
                 : packing == Packing::int8 ? (kInt8Block + 4) / kInt8Block / model.element
                                            : 1;
     auto packed = static_cast<size_t>(static_cast<double>(event.bytes) * of);
     if (packing == Packing::none || model.kind != "ddp" ||
         event.collective != Collective::allreduce)
-        return times.seconds(event.collective, packed);
-    return times.seconds(Collective::alltoall, packed) +
-           times.seconds(Collective::allgather, packed);
+        return {{event.collective, packed}};
+    return {{Collective::alltoall, packed}, {Collective::allgather, packed}};
 }
 
 // How much longer each host computes.
@@ -116,7 +163,9 @@ private:
     }
     // Collectives of one group follow each other; each begins when the last host has come.
     double start(const StepEvent& event) {
-        double seconds = lasting(model_, event, times_, options_.packing);
+        double seconds = 0;
+        for (const auto& [collective, bytes] : parts_of(model_, event, options_.packing))
+            seconds += times_.seconds(collective, bytes);
         double begin = std::max(line_free_, *std::max_element(now_.begin(), now_.end()));
         out_.communicating += seconds;
         out_.bars.push_back(
@@ -140,6 +189,12 @@ double samples(const NetworkFile& network, const StepTime& step, int batches = 1
 }  // namespace
 
 StepTime step_time(const StepModel& model, CollectiveTimes& times, const StepOptions& options) {
+    std::vector<SizedCollective> all;
+    for (const StepEvent& event : model.events)
+        if (event.kind == StepEvent::Kind::start)
+            for (const SizedCollective& part : parts_of(model, event, options.packing))
+                all.push_back(part);
+    times.prepare(std::move(all));
     Replay replay(model, times, options);
     for (int batch = 1; batch <= options.batches; ++batch) replay.batch(batch == options.batches);
     return replay.result();
@@ -150,8 +205,9 @@ namespace {
 class Levers {
 public:
     Levers(const StepModel& model, CollectiveTimes& times, const JobChoices& choices,
-           const StepTime& step)
-        : model_(model), times_(times), choices_(choices), base_(samples(times.network(), step)) {}
+           const Progress& progress, const StepTime& step)
+        : model_(model), times_(times), choices_(choices), progress_(progress),
+          base_(samples(times.network(), step)) {}
 
     void accumulation() {
         for (int batches : {2, 4, 8})
@@ -182,10 +238,11 @@ public:
     }
     void cables(double gigabits) {
         if (times_.network().hosts.size() < 2) return;
-        CollectiveTimes two(with_lines(times_.network(), 2), choices_);
+        CollectiveTimes two(with_lines(times_.network(), 2), choices_, progress_, "a second cable");
         add("a second cable", "beside each, as quick as that", model_, two);
         if (gigabits <= 0) return;
-        CollectiveTimes other(with_rate(times_.network(), gigabits), choices_);
+        CollectiveTimes other(with_rate(times_.network(), gigabits), choices_, progress_,
+                              "other cables");
         add(format("cables of {:g} Gb/s", gigabits), "in place of all", model_, other);
     }
     void uneven_batches() {
@@ -198,9 +255,9 @@ public:
     void hosts() {
         const NetworkFile& network = times_.network();
         if (network.hosts.size() < 2) return;
-        CollectiveTimes more(with_another_host(network), choices_);
+        CollectiveTimes more(with_another_host(network), choices_, progress_, "one host more");
         add("one host more", "like the last", model_, more);
-        CollectiveTimes less(without_a_host(network), choices_);
+        CollectiveTimes less(without_a_host(network), choices_, progress_, "one host less");
         add("one host less", "without the slowest", model_, less);
     }
     std::vector<Lever> out;
@@ -216,14 +273,15 @@ private:
     const StepModel& model_;
     CollectiveTimes& times_;
     const JobChoices& choices_;
+    const Progress& progress_;
     double base_;
 };
 
 }  // namespace
 
 Prediction predict(const StepModel& model, const NetworkFile& network, const JobChoices& choices,
-                   double cable_gigabits) {
-    CollectiveTimes times(network, choices);
+                   double cable_gigabits, const Progress& progress) {
+    CollectiveTimes times(network, choices, progress, "the step");
     Prediction out;
     out.sources = times.choices().sources();
     out.told = times.choices().told();
@@ -240,7 +298,7 @@ Prediction predict(const StepModel& model, const NetworkFile& network, const Job
                                        times.seconds(event.collective, event.bytes),
                                        times.algorithm(event.collective, event.bytes)});
     }
-    Levers levers(model, times, choices, out.step);
+    Levers levers(model, times, choices, progress, out.step);
     levers.accumulation();
     levers.buckets();
     levers.packing();

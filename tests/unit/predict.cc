@@ -205,6 +205,38 @@ TEST(PredictStep, what_all_hosts_share_is_a_limit) {
     EXPECT_EQ(text.find("together carry"), std::string::npos) << text;
 }
 
+// Goal: among many ranks, where a price takes long, sizes near each other are not priced one by
+// one, which changes times by a few percent at most. Method: 40 sizes, of two collectives, beside
+// the price of each by itself.
+TEST(PredictStep, sizes_near_each_other_share_prices) {
+    NetworkFile network = even_network(12, 10);
+    for (NetworkHost& each : network.hosts) each.ranks = 6;
+    int told = 0;
+    CollectiveTimes shared(
+        network, {}, [&](const std::string&) { ++told; }, "all");
+    using coll::Collective;
+    auto size = [](int i) { return static_cast<size_t>(1e6 * (40 - i)); };
+    std::vector<SizedCollective> all;
+    for (Collective collective : {Collective::allreduce, Collective::allgather})
+        for (int i = 0; i < 40; ++i) all.emplace_back(collective, size(i));
+    shared.prepare(all);
+    for (Collective collective : {Collective::allreduce, Collective::allgather})
+        for (int i = 0; i < 40; i += 3) {
+            size_t bytes = size(i);
+            CollectiveTimes alone(network, {});
+            double own = alone.seconds(collective, bytes);
+            EXPECT_NEAR(shared.seconds(collective, bytes) / own, 1, 0.05)
+                << collective_name(collective) << " of " << bytes;
+        }
+    EXPECT_EQ(told, shared.priced());
+    EXPECT_LE(shared.priced(), 32) << "of 80";
+    // Few ranks are priced each by itself.
+    CollectiveTimes few(even_network(4, 10), {});
+    for (int i = 0; i < 10; ++i)
+        few.seconds(Collective::allreduce, static_cast<size_t>(1e6 * (100 + i)));
+    EXPECT_EQ(few.priced(), 10);
+}
+
 TEST(PredictStep, the_slowest_host_and_uneven_batches) {
     NetworkFile network = even_network(2, 1000);
     network.hosts[1].speed = 0.5;
