@@ -3,6 +3,7 @@
 # (namespaces). Needs what test_launch.py needs.
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -240,6 +241,66 @@ class Hosts(Case):
                 for rank, process in enumerate(started):
                     code, out, err = end_of(process)
                     self.assertEqual((code, out), (0, f"rank {rank} of 4: 6\n"), err)
+
+    def caches(self, of_h1, of_h2):
+        """A cache folder for each host, with these files."""
+        folders = []
+        for host, files in (("h1", of_h1), ("h2", of_h2)):
+            folder = os.path.join(self.world.place, f"{self.id()}-{host}")
+            os.makedirs(os.path.join(folder, "pomona"), exist_ok=True)
+            for name, text in files.items():
+                with open(os.path.join(folder, "pomona", name), "w") as file:
+                    file.write(text)
+            folders.append(folder)
+        return folders
+
+    def test_files_that_differ_between_hosts_choose_for_nobody(self):
+        """Where no launcher hands numbers out, the first rank's history of links counts for all,
+        and no other file."""
+        def history(latency, gigabits):
+            return f"v1 h1 h2 2026-01-31 {latency} {gigabits} tcp\n"
+        slow, quick = history(20000, 0.001), history(1, 100)
+        name = "pomona-links 1\nmachine any\ndate 2026-01-31\nshm=1:2:3\n"
+        taken = {}
+        for first in (slow, quick):
+            folders = self.caches({"link-history": first, "choices": "allreduce: linear\n", "links": name},
+                                  {"link-history": quick if first is slow else slow,
+                                   "choices": "allreduce: chain\n"})
+            with self.ranks(POMONA_LOG="warn,coll=debug") as ranks:
+                started = [self.on(ranks, f"h{1 + rank // 2}", rank, XDG_CACHE_HOME=folders[rank // 2])
+                           for rank in range(4)]
+                said = []
+                for rank, process in enumerate(started):
+                    code, out, err = end_of(process)
+                    self.assertEqual((code, out), (0, f"rank {rank} of 4: 6\n"), err)
+                    said.append(re.findall(r"allreduce of 4 bytes on MPI_COMM_WORLD goes by (\S+)", err))
+                self.assertEqual(len(said[0]), 1, said)
+                self.assertEqual(said, said[:1] * 4)
+                self.assertNotIn(said[0][0], ("linear", "chain"))
+                taken[first] = said[0][0]
+        self.assertNotEqual(taken[slow], taken[quick])
+
+    def test_choices_that_differ_between_hosts_are_refused(self):
+        """A variable, or the configuration file of one host."""
+        config = os.path.join(self.world.place, "pomona.conf")
+        with open(config, "w") as file:
+            file.write("choices = allreduce: linear\n")
+        for name, value, where in (("choices", {"POMONA_CHOICES": "allreduce: linear"}, "POMONA_CHOICES"),
+                                   ("choices", {"POMONA_CONFIG": config}, config),
+                                   ("links", {"POMONA_LINKS": "net=1:2:3"}, "POMONA_LINKS"),
+                                   ("forests", {"POMONA_FORESTS": "network 0 1"}, "POMONA_FORESTS"),
+                                   ("shm_board", {"POMONA_SHM_BOARD": "7"}, "POMONA_SHM_BOARD"),
+                                   ("allreduce", {"POMONA_ALLREDUCE": "ring"}, "POMONA_ALLREDUCE")):
+            with self.subTest(name), self.ranks() as ranks:
+                started = [self.on(ranks, f"h{1 + rank // 2}", rank, **(value if rank > 1 else {}))
+                           for rank in range(4)]
+                ends = [end_of(process) for process in started]
+                self.assertTrue(all(code != 0 and out == "" for code, out, _ in ends), ends)
+                self.assertTrue(any(name in err and where in err for _, _, err in ends), ends)
+        # Who ends so leaves what the job had on its hosts to the next job, which sweeps it away.
+        with self.ranks() as ranks:
+            for process in [self.on(ranks, f"h{1 + rank // 2}", rank) for rank in range(4)]:
+                self.assertEqual(end_of(process)[0], 0)
 
     def test_rank_0_is_on_another_host(self):
         with self.ranks(POMONA_MEET_TIMEOUT_S=7) as ranks:
