@@ -55,6 +55,35 @@ int main(int argc, char** argv) {
     return 0;
 }
 """
+# One collective, its name and the bytes that a rank gives: from the first rank's start to the last
+# one's end.
+ONE = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int argc, char** argv) {
+    int rank, size, count = atoi(argv[2]) / 4;
+    double begin, end, first, last;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    int* from = calloc((size_t)count * (size_t)size, 4);
+    int* to = calloc((size_t)count * (size_t)size, 4);
+    MPI_Barrier(MPI_COMM_WORLD);
+    begin = MPI_Wtime();
+    if (!strcmp(argv[1], "allreduce")) MPI_Allreduce(from, to, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    else if (!strcmp(argv[1], "allgather"))
+        MPI_Allgather(from, count, MPI_INT, to, count, MPI_INT, MPI_COMM_WORLD);
+    else MPI_Reduce_scatter_block(from, to, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    end = MPI_Wtime();
+    MPI_Allreduce(&begin, &first, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Allreduce(&end, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    if (rank == 0) printf("%.9f\n", last - first);
+    MPI_Finalize();
+    return 0;
+}
+"""
 TWO = {"hosts": [{"host": "a", "ranks": 2}, {"host": "b", "ranks": 2}],
        "pairs": [{"hosts": ["a", "b"], "latency_us": 20, "gigabits": 10}]}
 
@@ -64,7 +93,7 @@ class Simulate(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        for name, text in (("sum", SUM), ("stuck", STUCK)):
+        for name, text in (("sum", SUM), ("stuck", STUCK), ("one", ONE)):
             source = cls.keep(name + ".c", text)
             subprocess.run([MPICC, source, "-o", os.path.join(cls.folder.name, name)], check=True)
         cls.two = cls.keep("two.json", json.dumps(TWO))
@@ -122,6 +151,60 @@ class Simulate(unittest.TestCase):
         grown, done = self.report(*words, "--set", "log=warn,coll=debug", program=("sum", "100000"))
         self.assertEqual(grown["chosen_by"], f"rules of {choices}, forests of {forests}")
         self.assertIn("goes by forest", done.stderr)
+
+    def test_each_row_takes_what_its_price_says(self):
+        """Each row of three collectives, forced, on a few networks: the job in virtual time, beside
+        what pomona predict says of it.
+
+        Copies and sums cost nothing here, as in the simulator, and messages are so short that none
+        asks before it leaves, which the simulator does otherwise than links do. What is left: the
+        ranks leave the barrier a latency apart, frames have heads, and messages that meet at a port
+        come in another order. So nine rows in ten are within a tenth; of two of 3 and 6 ranks the
+        simulator takes up to a quarter less, for what reason is not known."""
+        pomona = os.path.join(os.path.dirname(MPIRUN), "pomona")
+        costs = "net=1000:300:0.8,copy=0.00001,reduce=0.00001,copy_far=0.00001,reduce_far=0.00001"
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("POMONA_")}
+        environment.update(XDG_CACHE_HOME="/dev/null", POMONA_CONFIG="/dev/null", POMONA_LINKS=costs)
+
+        def run(*words, **more):
+            done = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=100,
+                                  env={**environment, **more}, stdin=subprocess.DEVNULL)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done
+
+        def network(name, ranks, rates, cable):
+            hosts = [{"host": host, "ranks": ranks} for host in sorted(set("".join(rates)))]
+            pairs = [{"hosts": list(pair), "latency_us": 3, "gigabits": rate, "cable": cable}
+                     for pair, rate in rates.items()]
+            return self.keep(name, json.dumps({"hosts": hosts, "pairs": pairs})), ranks * len(hosts)
+        ratios = []
+        for path, ranks in (network("line.json", 1, {"ab": 5, "ac": 5, "ad": 3, "bc": 5, "bd": 3, "cd": 3}, False),
+                            network("pairs.json", 2, {"ab": 5, "ac": 3, "bc": 3}, False),
+                            network("mesh.json", 1, {"ab": 6, "ac": 3, "bc": 6}, True)):
+            for name in ("allreduce", "allgather", "reduce_scatter"):
+                size = 2048 if name == "reduce_scatter" else 8192  # halves of all blocks go at once
+                rows = json.loads(run(pomona, "cost", name, size, "--network", path, "--json").stdout)["algorithms"]
+                for row in rows:
+                    options = ",".join(f"{key}={row[key]}" for key in ("segments", "radix") if key in row)
+                    choice = row["algorithm"] + (":" + options if options else "")
+                    if "us" not in row:
+                        continue
+                    elements = size // 4 * (1 if name == "allreduce" else ranks)
+                    said = json.loads(run(pomona, "predict", "--network", path, "--parameters", elements, "--json",
+                                          *(["--fsdp2"] if name != "allreduce" else []),
+                                          **{f"POMONA_{name.upper()}": choice}).stdout)
+                    price = next(each["seconds"] for each in said["collectives"] if each["collective"] == name)
+                    done = run(MPIRUN, "--simulate", ranks, "--network", path, "--set", f"{name}={choice}", "--set",
+                               "log=warn,coll=debug", os.path.join(self.folder.name, "one"), name, size)
+                    # Not of trees by links, which ranks are not told here, and of shared memory.
+                    if f"{name} of {size} bytes on MPI_COMM_WORLD goes by {row['algorithm']}\n" not in done.stderr:
+                        continue
+                    ratio = float(done.stdout) / price
+                    ratios.append(ratio)
+                    self.assertTrue(0.7 < ratio < 1.3, (os.path.basename(path), name, choice, ratio))
+        self.assertGreater(len(ratios), 45)
+        near = sum(0.9 < ratio < 1.15 for ratio in ratios)
+        self.assertGreaterEqual(near, 0.9 * len(ratios), sorted(ratios))
 
     def test_one_rank_tells_of_a_mistake_in_the_rules(self):
         choices = self.keep("pomona/choices", "# mine\nallreduce: rnig\n")
