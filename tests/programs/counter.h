@@ -17,9 +17,14 @@ static inline void counter_start(const char* name) {
     CHECK_OK(MPI_T_pvar_handle_alloc(counter_session, index, NULL, &counter_handle, &count));
 }
 
-static inline unsigned long long counter_end(void) {
+static inline unsigned long long counter_now(void) {
     unsigned long long value = 0;
     CHECK_OK(MPI_T_pvar_read(counter_session, counter_handle, &value));
+    return value;
+}
+
+static inline unsigned long long counter_end(void) {
+    unsigned long long value = counter_now();
     CHECK_OK(MPI_T_pvar_handle_free(counter_session, &counter_handle));
     CHECK_OK(MPI_T_pvar_session_free(&counter_session));
     CHECK_OK(MPI_T_finalize());
