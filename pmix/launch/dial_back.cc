@@ -4,7 +4,7 @@
 #include "btl/base/clock.h"
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
-#include "btl/tcp/sealed.h"
+#include "btl/tcp/handshake_by_socket.h"
 #include "pmix/launch/messages.h"
 
 #include <algorithm>
@@ -28,9 +28,8 @@ constexpr double kNextSeconds =
     0.25;                            // an address gets this much more time than the next (RFC 8305)
 constexpr double kAgainSeconds = 1;  // from the end of one round over all addresses to the next
 constexpr size_t kCallersSpare =
-    64;                             // connections that have not proved anything, beside one a host
-constexpr size_t kHearMost = 1024;  // at once; a handshake's messages are shorter
-constexpr int kMpirun = 0;          // its number in the handshake
+    64;                     // connections that have not proved anything, beside one a host
+constexpr int kMpirun = 0;  // its number in the handshake
 
 double steady_now() { return static_cast<double>(RealClock().now()) * 1e-9; }
 
@@ -71,26 +70,6 @@ std::string_view next_word(std::string_view& line) {
 
 std::string text_of(const Invitation::Place& place) {
     return format("{} port {}", place.address, place.port);
-}
-
-// All of the answer, which a new connection has room for.
-bool say(tcp::Socket& socket, link::Handshake& handshake) {
-    std::vector<std::byte> answer = handshake.take_output();
-    return answer.empty() || socket.write(answer, {}) == static_cast<ssize_t>(answer.size());
-}
-
-// Reads what has come of the peer's messages and answers; false when the connection is over (errno
-// 0: closed by the peer).
-bool hear_some(tcp::Socket& socket, link::Handshake& handshake) {
-    while (handshake.state() == link::Handshake::State::waiting) {
-        std::byte bytes[kHearMost];
-        ssize_t got = socket.read({bytes, std::min(sizeof bytes, handshake.wants())}, {});
-        if (got < 0) return false;
-        if (got == 0) return true;
-        handshake.feed({bytes, static_cast<size_t>(got)});
-        if (!say(socket, handshake)) return false;
-    }
-    return true;
 }
 
 }  // namespace
@@ -233,7 +212,7 @@ void DialBack::watch(Caller& caller) {
 
 // False: its place is free again.
 bool DialBack::hear(Caller& caller) {
-    if (!hear_some(caller.socket, caller.handshake)) return false;
+    if (!tcp::read_and_answer(caller.socket, caller.handshake)) return false;
     switch (caller.handshake.state()) {
     case link::Handshake::State::waiting:
         if (steady_now() >= caller.deadline) return refuse("did not say who it is");
@@ -249,10 +228,8 @@ bool DialBack::let_in(Caller& caller) {
     int number = caller.handshake.peer();
     if (!awaits(number)) return false;
     caller.handshake.accept(1);
-    if (!say(caller.socket, caller.handshake)) return false;
-    const link::DirectionKeys& keys = caller.handshake.keys();
-    caller.socket.seal(
-        std::make_unique<tcp::Sealed>(*identity_.crypto, keys.from_listener, keys.from_dialer));
+    if (!tcp::write_answer(caller.socket, caller.handshake)) return false;
+    tcp::seal_by(caller.socket, *identity_.crypto, caller.handshake, false);
     caller.readable.reset();
     admit(number, std::move(caller.socket));
     return false;
@@ -306,10 +283,10 @@ bool go_on(Attempt& attempt) {
         if (state < 0) attempt.end(os_text(errno));
         if (state <= 0) return false;
         attempt.connected = true;
-        if (!say(*attempt.socket, *attempt.handshake)) attempt.end(os_text(errno));
+        if (!tcp::write_answer(*attempt.socket, *attempt.handshake)) attempt.end(os_text(errno));
         return false;
     }
-    if (!hear_some(*attempt.socket, *attempt.handshake)) {
+    if (!tcp::read_and_answer(*attempt.socket, *attempt.handshake)) {
         attempt.end(errno == 0 ? "it let nobody in" : os_text(errno));
         return false;
     }
@@ -358,9 +335,7 @@ Dialled dial_mpirun(const Invitation& invitation) {
             Attempt& attempt = attempts[i];
             if (!attempt.open()) continue;
             if (waited[i].revents != 0 && go_on(attempt)) {
-                const link::DirectionKeys& keys = attempt.handshake->keys();
-                attempt.socket->seal(
-                    std::make_unique<tcp::Sealed>(**crypto, keys.from_dialer, keys.from_listener));
+                tcp::seal_by(*attempt.socket, **crypto, *attempt.handshake, true);
                 return {std::move(attempt.socket), {}};
             }
             if (attempt.open() && steady_now() - attempt.begun > kHearSeconds)

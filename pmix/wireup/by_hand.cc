@@ -4,7 +4,6 @@
 #include "btl/base/format.h"
 #include "btl/base/log.h"
 #include "btl/base/messages.h"
-#include "btl/tcp/sealed.h"
 #include "pmix/wireup/meeting.h"
 
 #include <algorithm>
@@ -71,31 +70,6 @@ Result<link::Identity> identity_by_hand(const ByHand& hand) {
     out.fingerprint.add("WORLD_SIZE", format("{}", hand.size), "its environment");
     out.fingerprint.add("way of meeting", kProtocol, "its version of Pomona");
     return out;
-}
-
-bool write_all_of(tcp::Socket& socket, link::Handshake& handshake) {
-    std::vector<std::byte> answer = handshake.take_output();  // a new connection has room for it
-    return answer.empty() || socket.write(answer, {}) == static_cast<ssize_t>(answer.size());
-}
-
-bool go_on_with(tcp::Socket& socket, link::Handshake& handshake) {
-    while (handshake.state() == link::Handshake::State::waiting) {
-        std::byte bytes[1024];
-        ssize_t got = socket.read({bytes, std::min(sizeof bytes, handshake.wants())}, {});
-        if (got < 0) return false;
-        if (got == 0) return true;
-        handshake.feed({bytes, static_cast<size_t>(got)});
-        if (!write_all_of(socket, handshake)) return false;
-    }
-    return true;
-}
-
-void seal(tcp::Socket& socket, const link::Identity& identity, const link::Handshake& handshake,
-          bool dialer) {
-    const link::DirectionKeys& keys = handshake.keys();
-    const link::Digest& own = dialer ? keys.from_dialer : keys.from_listener;
-    const link::Digest& peer = dialer ? keys.from_listener : keys.from_dialer;
-    socket.seal(std::make_unique<tcp::Sealed>(*identity.crypto, own, peer));
 }
 
 Result<std::unique_ptr<Wireup>> start_by_hand(const ByHand& hand) {

@@ -34,15 +34,21 @@ constexpr double kMeetingGreeting = 10;  // from a connection to the end of its 
 
 // What this rank proves with; a mistake is logged.
 Result<link::Identity> identity_by_hand(const ByHand& hand);
-// Of a new connection: reads what has come and answers; false when it is over (errno 0: closed).
-bool go_on_with(tcp::Socket& socket, link::Handshake& handshake);
-bool write_all_of(tcp::Socket& socket, link::Handshake& handshake);
-// Encrypts it by the keys that the handshake has made.
-void seal(tcp::Socket& socket, const link::Identity& identity, const link::Handshake& handshake,
-          bool dialer);
 
 // The addresses of a name; none: why.
 std::vector<tcp::End> places_of(const std::string& host, std::string& why);
+
+// The table of one end, which puts, gets and leaves.
+template <class End> MeetingTable table_of(const ByHand& hand, const std::shared_ptr<End>& end) {
+    MeetingTable out;
+    out.rank = hand.rank;
+    out.size = hand.size;
+    out.timeout_s = hand.wait_seconds;
+    out.put = [end](const std::string& key, ConstBytes value) { return end->put(key, value); };
+    out.get = [end](const std::string& key) { return end->get(key); };
+    out.leave = [end] { end->leave(); };
+    return out;
+}
 
 // The table as rank 0 (by_hand_root.cc) and as another rank has it (by_hand_rank.cc), when all are
 // there. What went wrong is logged.

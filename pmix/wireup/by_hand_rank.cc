@@ -5,6 +5,7 @@
 #include "btl/base/format.h"
 #include "btl/base/log.h"
 #include "btl/base/messages.h"
+#include "btl/tcp/handshake_by_socket.h"
 #include "pmix/wireup/by_hand.h"
 #include "pmix/wireup/meeting.h"
 
@@ -136,14 +137,14 @@ private:
         link::Nonce nonce;
         if (!random_bytes(nonce)) return os_error(Code::io, "The system has no random numbers");
         link::Handshake handshake = link::Handshake::dial(identity_, 0, 0, nonce, 0);
-        bool going = write_all_of(socket, handshake);
+        bool going = tcp::write_answer(socket, handshake);
         const double end = steady_now() + kMeetingGreeting;
         while (going && handshake.state() == link::Handshake::State::waiting &&
                ready(socket.descriptor(), POLLIN, end))
-            going = go_on_with(socket, handshake);
+            going = tcp::read_and_answer(socket, handshake);
         switch (handshake.state()) {
         case link::Handshake::State::done:
-            seal(socket, identity_, handshake, true);
+            tcp::seal_by(socket, *identity_.crypto, handshake, true);
             socket.watch_peer(kRootSilent);
             socket_ = std::move(socket);
             return true;
@@ -259,14 +260,7 @@ Result<MeetingTable> meet_root(const ByHand& hand) {
     auto line = std::make_shared<Line>(hand, TRY(identity_by_hand(hand)));
     TRY(line->connect());
     TRY(line->wait_for_all());
-    MeetingTable out;
-    out.rank = hand.rank;
-    out.size = hand.size;
-    out.timeout_s = hand.wait_seconds;
-    out.put = [line](const std::string& key, ConstBytes value) { return line->put(key, value); };
-    out.get = [line](const std::string& key) { return line->get(key); };
-    out.leave = [line] { line->leave(); };
-    return out;
+    return table_of(hand, line);
 }
 
 }  // namespace pomona

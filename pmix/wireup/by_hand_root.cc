@@ -5,6 +5,7 @@
 #include "btl/base/format.h"
 #include "btl/base/log.h"
 #include "btl/base/messages.h"
+#include "btl/tcp/handshake_by_socket.h"
 #include "btl/tcp/interfaces.h"
 #include "pmix/wireup/by_hand.h"
 #include "pmix/wireup/meeting.h"
@@ -268,7 +269,7 @@ private:
 
     // False: its place is free again.
     bool hear(Caller& caller) {
-        if (!go_on_with(caller.socket, caller.handshake)) {
+        if (!tcp::read_and_answer(caller.socket, caller.handshake)) {
             refuse(caller, messages::by_hand_unproved);
             return false;
         }
@@ -295,8 +296,8 @@ private:
     void let_in(Caller& caller) {
         int rank = caller.handshake.peer();
         caller.handshake.accept(1);
-        if (!write_all_of(caller.socket, caller.handshake)) return;
-        seal(caller.socket, identity_, caller.handshake, false);
+        if (!tcp::write_answer(caller.socket, caller.handshake)) return;
+        tcp::seal_by(caller.socket, *identity_.crypto, caller.handshake, false);
         caller.socket.watch_peer(kPeerSilent);
         if (board_.arrive(rank)) {
             peers_.push_back({rank, std::move(caller.socket), {}, {}});
@@ -382,14 +383,7 @@ Result<MeetingTable> meet_as_root(const ByHand& hand) {
     auto root = std::make_shared<Root>(hand, std::move(identity), std::move(*listener));
     TRY(root->begin());
     TRY(root->wait_for_all());
-    MeetingTable out;
-    out.rank = hand.rank;
-    out.size = hand.size;
-    out.timeout_s = hand.wait_seconds;
-    out.put = [root](const std::string& key, ConstBytes value) { return root->put(key, value); };
-    out.get = [root](const std::string& key) { return root->get(key); };
-    out.leave = [root] { root->leave(); };
-    return out;
+    return table_of(hand, root);
 }
 
 }  // namespace pomona

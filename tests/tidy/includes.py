@@ -20,12 +20,12 @@ ALLOWED = {
     "accel": ["btl/base", "accel"],
     "pmix": ["btl/base", *PMIX_SHARED],
     # Who is started by hand dials, and proves itself, as links do.
-    "pmix/wireup": ["btl/base", "btl/link/handshake.h", "btl/tcp/interfaces.h", "btl/tcp/sealed.h",
+    "pmix/wireup": ["btl/base", "btl/link/handshake.h", "btl/tcp/handshake_by_socket.h", "btl/tcp/interfaces.h",
                     "btl/tcp/socket.h", *PMIX_SHARED, "pmix/wireup"],
     # Which interfaces lead to other hosts; connections of agents, proved and encrypted as those of
     # ranks. The code with which a rank ends that has met a failed one.
-    "pmix/launch": ["btl/base", "btl/link/handshake.h", "btl/tcp/interfaces.h", "btl/tcp/ip.h",
-                    "btl/tcp/sealed.h", "btl/tcp/socket.h", "mpi/include/mpix.h", "pmix",
+    "pmix/launch": ["btl/base", "btl/link/handshake.h", "btl/tcp/handshake_by_socket.h", "btl/tcp/interfaces.h",
+                    "btl/tcp/ip.h", "btl/tcp/socket.h", "mpi/include/mpix.h", "pmix",
                     "torch_glue/messages.def"],  # of which a page is made
     "coll": ["btl/base", "accel", "coll"],
     "mpi/object": ["btl/base", "accel", "coll", "mpi/object", "mpi/include/mpi.h", "mpi/include/mpix.h",
