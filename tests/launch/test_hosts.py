@@ -311,14 +311,18 @@ class Ends(Case):
     @unittest.skipUnless(shutil.which("nft"), "needs nftables")
     def test_a_host_vanishes(self):
         # Its system does not answer any more: nobody waits until 32 s are over.
+        self.vanishes(r"^mpirun: host h2: nothing was heard of it for \d s, and its system does not answer at "
+                      r"10\.213\.7\.2, .* either: .*; the job ends with code 1\n$")
+
+    def vanishes(self, words):
+        """A job whose host h2 is gone ends with these words."""
         process, pids = self.inside_h1(*self.LIVE)
         with self.gone("h2", self.world.shells("h2")):
             begun = time.monotonic()
             code, _, err = self.end_of(process)
             self.assertLess(time.monotonic() - begun, 15)
         self.assertEqual(code, 1)
-        self.assertRegex(err, r"^mpirun: host h2: nothing was heard of it for \d s, and its system does not answer at "
-                              r"10\.213\.7\.2, .* either: .*; the job ends with code 1\n$")
+        self.assertRegex(err, words)
         self.nothing_left(pids)
 
     def by_wifi(self, *hosts):
@@ -335,14 +339,7 @@ class Ends(Case):
     @unittest.skipUnless(shutil.which("nft"), "needs nftables")
     def test_a_host_that_only_wifi_reaches_vanishes(self):
         self.by_wifi("h1", "h2", "h3")
-        process, pids = self.inside_h1(*self.LIVE)
-        with self.gone("h2", self.world.shells("h2")):
-            begun = time.monotonic()
-            code, _, err = self.end_of(process)
-            self.assertLess(time.monotonic() - begun, 15)
-        self.assertEqual(code, 1)
-        self.assertRegex(err, self.WIFI_SILENT)
-        self.nothing_left(pids)
+        self.vanishes(self.WIFI_SILENT)
 
     def without_wifi(self, *agents):
         """Until the block ends: nobody is at the other end of h1's card, and these hosts' agents,

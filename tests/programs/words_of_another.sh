@@ -9,13 +9,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
 
-fault() {
-    echo "$what (exit code $code): $1; standard output and error:"
-    cat "$folder/out" "$folder/err"
-    failed=1
-}
-has() { grep -q -- "$2" "$folder/$1" || fault "\"$2\" is missing"; }
-has_not() { if grep -q -- "$2" "$folder/$1"; then fault "\"$2\" is there"; fi; }
+. "$(dirname "$0")/said.sh"
 once() { [ "$(grep -c -- "$1" "$folder/err")" = 1 ] || fault "\"$1\" is not there once"; }
 run() {  # what is tried, the code expected, program and arguments
     what=$1

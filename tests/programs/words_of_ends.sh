@@ -32,13 +32,7 @@ program() {  # name, statements, ranks (1): compiled and run, its output kept
     code=$?
     what=$1
 }
-fault() {
-    echo "$what (exit code $code): $1; standard output and error:"
-    cat "$folder/out" "$folder/err"
-    failed=1
-}
-has() { grep -q -- "$2" "$folder/$1" || fault "\"$2\" is missing"; }
-has_not() { if grep -q -- "$2" "$folder/$1"; then fault "\"$2\" is there"; fi; }
+. "$(dirname "$0")/said.sh"
 once() { [ "$(cat "$folder/out" "$folder/err" | grep -c -- "$1")" = 1 ] || fault "\"$1\" is not there once"; }
 
 program abort 'MPI_Abort(MPI_COMM_WORLD, 3);'
