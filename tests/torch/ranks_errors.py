@@ -14,6 +14,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from memory import pages
 from rank_device import DEVICE, take_device
 from rank_tests import TORCH
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -525,11 +526,6 @@ def exit_code(rank, size):
     if rank == 1:
         sys.exit(7)
     dist.all_reduce(torch.ones(3))
-
-
-def pages():
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1])
 
 
 def many_groups(rank, size):
