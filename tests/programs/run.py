@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -135,9 +136,13 @@ def compile_program(row, options, folder):
     if options.build and target.exists() and target.stat().st_mtime > newest:
         return target, None
     wrapper = options.mpicc if source.suffix == ".c" else options.mpicxx
+    # Rows of one program run at once, and one may start it while another would write it.
+    made = f"{target}.{threading.get_ident()}"
     command = shlex.split(wrapper) + LANGUAGES[source.suffix] + FLAGS + [
-        "-I", str(HERE), str(source), "-o", str(target), "-lm"]
+        "-I", str(HERE), str(source), "-o", made, "-lm"]
     code, text = run_command(command, 120, None)
+    if code == 0:
+        os.replace(made, target)
     text = "\n".join(text.splitlines()[:12])
     return target, None if code == 0 else f"{shlex.join(command)}\n{text}"
 
