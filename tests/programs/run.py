@@ -10,6 +10,7 @@ any MPI, which is how the programs themselves are proven:
     run.py --mpicc build/bin/mpicc --mpirun "build/bin/mpirun --oversubscribe" --only 'p2p_*' -j2
 """
 import argparse
+import collections
 import concurrent.futures
 import csv
 import fnmatch
@@ -128,6 +129,19 @@ def run_command(command, seconds, environment):
         return code, out.read().decode(errors="replace")
 
 
+compiling = collections.defaultdict(threading.Lock)
+compiled = {}
+
+
+def compile_once(row, options, folder):
+    """Rows of one program run at once: none starts it while another would write it."""
+    name = row["name"]
+    with compiling[name]:
+        if name not in compiled:
+            compiled[name] = compile_program(row, options, folder)
+        return compiled[name]
+
+
 def compile_program(row, options, folder):
     source = next(HERE / (row["name"] + end) for end in LANGUAGES
                   if (HERE / (row["name"] + end)).exists())
@@ -136,13 +150,9 @@ def compile_program(row, options, folder):
     if options.build and target.exists() and target.stat().st_mtime > newest:
         return target, None
     wrapper = options.mpicc if source.suffix == ".c" else options.mpicxx
-    # Rows of one program run at once, and one may start it while another would write it.
-    made = f"{target}.{threading.get_ident()}"
     command = shlex.split(wrapper) + LANGUAGES[source.suffix] + FLAGS + [
-        "-I", str(HERE), str(source), "-o", made, "-lm"]
+        "-I", str(HERE), str(source), "-o", str(target), "-lm"]
     code, text = run_command(command, 120, None)
-    if code == 0:
-        os.replace(made, target)
     text = "\n".join(text.splitlines()[:12])
     return target, None if code == 0 else f"{shlex.join(command)}\n{text}"
 
@@ -173,7 +183,7 @@ def judge(row, ranks, code, text):
 def run_program(row, options, folder, environment):
     """(status, seconds, notes) of one program over all its numbers of ranks."""
     begin = time.monotonic()
-    target, problem = compile_program(row, options, folder)
+    target, problem = compile_once(row, options, folder)
     if problem:
         return "FAILED", time.monotonic() - begin, "does not compile:\n" + problem
     checks, notes, skips = 0, [], 0
