@@ -1,6 +1,6 @@
-// torch_glue/messages.h: what the glue says when something is wrong and somebody can mend it; the
-// table is messages.def, from which a part of the page docs/messages.md comes. The glue is above
-// the standard ABI and includes nothing of the library, so its table is its own.
+// torch_glue/messages.h: what the glue says when something is wrong and somebody can mend it, from
+// the one table btl/base/messages.def. The glue is above the standard ABI and includes nothing else
+// of the library.
 #pragma once
 
 #include <c10/util/StringUtil.h>
@@ -11,11 +11,8 @@
 namespace pomona::glue {
 
 namespace messages {
-#define GROUP(title)
 #define MESSAGE(id, text, more) inline constexpr char id[] = text;
-#include "torch_glue/messages.def"
-#undef GROUP
-#undef MESSAGE
+#include "btl/base/messages.def"
 }  // namespace messages
 
 // The text with each {} filled in.

@@ -1,14 +1,10 @@
-// btl/base/messages.h: what the library says when something is wrong and somebody can mend it; the
-// one table is messages.def, from which a part of the page docs/messages.md comes
-// (pmix/launch/messages.h has mpirun's).
+// btl/base/messages.h: what mpirun and the library say when something is wrong and somebody can
+// mend it; the one table is messages.def. (The torch glue has its part by torch_glue/messages.h.)
 #pragma once
 
 namespace pomona::messages {
 
-#define GROUP(title)
 #define MESSAGE(id, text, more) inline constexpr char id[] = text;
 #include "btl/base/messages.def"
-#undef GROUP
-#undef MESSAGE
 
 }  // namespace pomona::messages

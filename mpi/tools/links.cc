@@ -7,7 +7,7 @@
 #include "mpi/tools/report.h"
 #include "pmix/launch/ask.h"
 #include "pmix/launch/hosts.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 #include "pmix/launch/ssh.h"
 
 #include <algorithm>

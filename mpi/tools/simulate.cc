@@ -6,7 +6,7 @@
 #include "mpi/tools/job_choices.h"
 #include "mpi/tools/network_file.h"
 #include "mpi/tools/simulate_report.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 #include "pmix/launch/table.h"
 
 #include <cerrno>

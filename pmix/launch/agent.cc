@@ -7,7 +7,6 @@
 #include "pmix/job_directory.h"
 #include "pmix/launch/cores.h"
 #include "pmix/launch/executable.h"
-#include "pmix/launch/messages.h"
 #include "pmix/launch/orphans.h"
 #include "pmix/wireup/origin.h"
 

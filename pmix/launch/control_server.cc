@@ -2,7 +2,7 @@
 #include "pmix/launch/control_server.h"
 
 #include "btl/base/format.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
 #include "btl/tcp/handshake_by_socket.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -6,7 +6,7 @@
 #include "pmix/launch/agent.h"
 #include "pmix/launch/ask.h"
 #include "pmix/launch/host.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 #include "pmix/launch/options_table.h"
 #include "pmix/launch/spawn.h"
 #include "pmix/wireup/origin.h"

@@ -2,7 +2,7 @@
 #include "pmix/launch/hosts.h"
 
 #include "btl/base/format.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 
 #include <algorithm>
 #include <charconv>

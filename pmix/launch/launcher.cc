@@ -4,7 +4,7 @@
 
 #include "btl/base/format.h"
 #include "mpi/include/mpix.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 #include "pmix/wireup/origin.h"
 #include "pmix/launch/pmix_server.h"
 

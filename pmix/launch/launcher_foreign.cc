@@ -8,7 +8,7 @@
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 #include "pmix/launch/spawn.h"
 
 #include <algorithm>

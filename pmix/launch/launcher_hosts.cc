@@ -5,7 +5,7 @@
 #include "btl/base/params_handed.h"
 #include "pmix/launch/cores.h"
 #include "pmix/launch/engine.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 #include "pmix/launch/ssh.h"
 #include "pmix/wireup/origin.h"
 

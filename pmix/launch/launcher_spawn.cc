@@ -6,7 +6,7 @@
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 #include "pmix/wireup/origin.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include "btl/base/format.h"
 #include "pmix/launch/debugger.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 #include "pmix/wireup/origin.h"
 
 #include <climits>

@@ -3,7 +3,7 @@
 
 #include "btl/base/named_file.h"
 #include "pmix/launch/mapping.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 #include "pmix/launch/options_table.h"
 #include "pmix/launch/rankfile.h"
 #include "pmix/wireup/origin.h"

@@ -6,7 +6,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/params.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 #include "pmix/launch/options.h"
 
 #include <map>

@@ -4,9 +4,10 @@
 #include "pmix/launch/options.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 #include "btl/base/params.h"
 #include "pmix/launch/mapping.h"
-#include "pmix/launch/messages.h"
+#include "pmix/launch/messages_page.h"
 #include "pmix/launch/option_values.h"
 #include "pmix/launch/options_table.h"
 #include "pmix/launch/rankfile.h"

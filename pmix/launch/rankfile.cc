@@ -3,7 +3,7 @@
 
 #include "btl/base/format.h"
 #include "pmix/launch/mapping.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 #include "pmix/launch/options.h"
 
 #include <algorithm>

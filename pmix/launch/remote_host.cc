@@ -4,7 +4,7 @@
 #include "btl/base/clock.h"
 #include "btl/base/format.h"
 #include "pmix/launch/agent.h"
-#include "pmix/launch/messages.h"
+#include "btl/base/messages.h"
 #include "pmix/launch/spawn.h"
 #include "pmix/launch/ssh.h"
 

@@ -40,13 +40,8 @@ struct Reason {
     const char* text;     // {0}: the host, {1}: without a user
 };
 const Reason kReasons[] = {
-#define GROUP(title)
-#define MESSAGE(id, text, more)
 #define REASON(printed, text) {printed, text},
-#include "pmix/launch/messages.def"
-#undef GROUP
-#undef MESSAGE
-#undef REASON
+#include "btl/base/messages.def"
 };
 
 std::string last_lines(const std::string& text, int count) {

@@ -11,6 +11,7 @@
 //   element ends the run with its rank, size and index.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@
 #include "report.h"
 
 namespace pomona::bench {
+
+constexpr size_t kInFlightMax = size_t(16) << 20;  // bytes of a rank's messages at a time
 
 class Bench {
 public:

@@ -20,8 +20,6 @@ namespace pomona::bench {
 
 namespace {
 
-constexpr size_t kInFlightMax = size_t(16) << 20;
-
 // `bytes` of every rank, for all others. Collective.
 class Exposed {
 public:

@@ -16,7 +16,6 @@ namespace pomona::bench {
 namespace {
 
 constexpr int kTag = 7;
-constexpr size_t kInFlightMax = size_t(16) << 20;
 
 std::string of_size(const char* name, size_t bytes) {
     return std::string(name) + " of " + show_size(bytes);

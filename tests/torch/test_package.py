@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from conftest import BUILD, PYTHON, ROOT, launch
@@ -168,7 +169,10 @@ def carried():
     """The sources that CMakeLists.txt puts into a wheel."""
     text = (ROOT / "torch_glue" / "CMakeLists.txt").read_text(encoding="utf-8")
     lists = [re.search(rf"set\(glue_{kind} ([^)]*)\)", text)[1].split() for kind in ("sources", "headers")]
-    return ["torch_glue/" + name for names in lists for name in names] + re.findall(r"mpi/include/\w+\.h", text)
+    others = re.findall(r"install\(FILES (\$\{CMAKE_SOURCE_DIR\}[^)]*?)\s+DESTINATION src/(\S+)\)", text)
+    assert others
+    return ["torch_glue/" + name for names in lists for name in names] + [
+        f"{folder}/{Path(file).name}" for files, folder in others for file in files.split()]
 
 
 def package_for_another(folder):

@@ -37,12 +37,17 @@ function(pomona_quicken folder)
       if(NOT own)
         target_precompile_headers(${target} PRIVATE ${pomona_standard_headers})
       endif()
-      # Not those that are compiled for a processor of their own, or optimized.
+      # Not those that are compiled for a processor of their own, or optimized for speed. What else
+      # is said of how to optimize means nothing here.
       set(alike)
       get_target_property(beside ${target} SOURCE_DIR)
       foreach(source ${sources})
         cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${beside})
         get_source_file_property(options ${source} TARGET_DIRECTORY ${target} COMPILE_OPTIONS)
+        if(options STREQUAL "-Os" OR options STREQUAL "-fno-optimize-sibling-calls")
+          set_property(SOURCE ${source} TARGET_DIRECTORY ${target} PROPERTY COMPILE_OPTIONS)  # no such
+          set(options "")
+        endif()
         if(options AND NOT own)
           set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
         elseif(NOT options)
