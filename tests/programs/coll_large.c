@@ -61,6 +61,18 @@ static void one(enum form f, int n) {
     free(out);
 }
 
+/* The further connections carry something, too: where others use the machine, one may look slow for
+   a while, and is looked at again. */
+static void all_connections_serve(void) {
+    int more = 1, tries;
+    for (tries = 0; tries < 100 && more; ++tries) {
+        more = counter_now() <= 100000;
+        CHECK_OK(MPI_Allreduce(MPI_IN_PLACE, &more, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD));
+        if (more) one((enum form)0, 400003);
+    }
+    CHECK(counter_end() > 100000);
+}
+
 int main(int argc, char** argv) {
     int f, only;
     start(&argc, &argv);
@@ -73,7 +85,7 @@ int main(int argc, char** argv) {
         one((enum form)f, only ? only : 65537);
         if (!only) one((enum form)f, 400003);
     }
-    if (streams_asked()) CHECK(counter_end() > 100000);
+    if (streams_asked()) all_connections_serve();
     else if (reducing_asked()) CHECK(counter_end() > 4000000);
     return finish();
 }
