@@ -4,6 +4,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "torch_glue/arrivals.h"
 #include "torch_glue/meeting.h"
 #include "torch_glue/messages.h"
 #include "torch_glue/transit.h"
@@ -77,6 +78,8 @@ void connect_first(const std::shared_ptr<Group>& group, std::chrono::millisecond
     if (error != MPI_SUCCESS) fail_group(*group, error_text(error));
     const int watched = watch_presence(group->comm);
     if (watched != MPI_SUCCESS) fail_group(*group, error_text(watched));
+    const int shared = share_arrivals(group->comm);
+    if (shared != MPI_SUCCESS) fail_group(*group, error_text(shared));
     start_watchdog();
     std::lock_guard lock(groups_mutex);
     first_group = group;
@@ -273,6 +276,8 @@ ProcessGroupPomona::WorkRef ProcessGroupPomona::start(OpType op, const char* tit
     const uint64_t sequence = collective ? sequence_.load() + 1 : group_->count->start_message();
     if (collective && group_->compares) compare_calls(op, sequence, timeout, inputs, told);
     auto work = c10::make_intrusive<GlueWork>(group_, op, title, sequence, timeout, inputs);
+    // Before MPI is called: the others' operations may be over before that returns.
+    if (collective) arrive(group_->count->key, sequence, work->begun());
     if (work->ordered()) {
         if (const uint64_t awaited = group_->futures.last_awaited()) work->hold(awaited);
     }

@@ -87,6 +87,10 @@ py::dict metrics(bool reset) {
         each["seconds"] = times.seconds;
         each["waited_seconds"] = times.waited_seconds;
         each["reducing_seconds"] = times.reducing_seconds;
+        if (times.unseen == 0) {
+            each["waiting_seconds"] = times.waiting_seconds;
+            each["moving_seconds"] = times.moving_seconds();
+        }
         each["p50_us"] = times.quantile_us(0.5);
         each["p99_us"] = times.quantile_us(0.99);
         result[title.c_str()] = each;

@@ -78,7 +78,7 @@ uint64_t Record::begin(RecordEntry entry, uint64_t bytes) {
 }
 
 void Record::end(uint64_t number, const std::string& title, uint64_t bytes,
-                 std::chrono::nanoseconds time, bool failed) {
+                 const OperationTime& time, bool failed) {
     if (number == 0) return;
     const std::string kind = kind_of(title);
     std::lock_guard lock(mutex_);
@@ -98,8 +98,10 @@ void Record::end(uint64_t number, const std::string& title, uint64_t bytes,
     }
     ++times.count;
     times.bytes += bytes;
-    times.seconds += std::chrono::duration<double>(time).count();
-    ++times.buckets[bucket_of(time)];
+    times.seconds += std::chrono::duration<double>(time.whole).count();
+    if (time.waiting) times.waiting_seconds += std::chrono::duration<double>(*time.waiting).count();
+    else ++times.unseen;
+    ++times.buckets[bucket_of(time.whole)];
 }
 
 void Record::waited(const std::string& title, std::chrono::nanoseconds time) {

@@ -7,12 +7,14 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
@@ -39,8 +41,20 @@ struct OperationTimes {
     uint64_t count = 0, failed = 0, bytes = 0;
     double seconds = 0, waited_seconds = 0;  // waited: a thread of the program was in wait()
     double reducing_seconds = 0;             // this process was adding, multiplying ... for them
+    double waiting_seconds = 0;              // not all had come that came before the end
+    uint64_t unseen = 0;                     // of count, of which that is not known
     std::array<uint64_t, kBuckets> buckets{};
     double quantile_us(double part) const;  // the end of the bucket in which it lies
+    // What is left of `seconds`. It may be too short: who waits for some may be adding meanwhile.
+    double moving_seconds() const {
+        return std::max(seconds - waiting_seconds - reducing_seconds, 0.0);
+    }
+};
+
+// Of one operation. Waiting: for others that had not come, if that is known.
+struct OperationTime {
+    std::chrono::nanoseconds whole;
+    std::optional<std::chrono::nanoseconds> waiting;
 };
 
 class Record {
@@ -52,8 +66,8 @@ public:
     uint64_t begin(RecordEntry entry, uint64_t bytes);  // 0 is no entry
     uint64_t latest() const;                            // the latest entry's number
     // Also counts it: its kind is of its title. `bytes` as at its begin.
-    void end(uint64_t number, const std::string& title, uint64_t bytes,
-             std::chrono::nanoseconds time, bool failed);
+    void end(uint64_t number, const std::string& title, uint64_t bytes, const OperationTime& time,
+             bool failed);
     void waited(const std::string& title, std::chrono::nanoseconds time);
 
     void know_group(const std::string& name, std::vector<int> ranks);

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "torch_glue/arrivals.h"
 #include "torch_glue/messages.h"
 #include "torch_glue/mover.h"
 #include "torch_glue/python_end.h"
@@ -158,7 +159,11 @@ void GlueWork::note_start() {
 
 void GlueWork::note_end(bool failed) {
     if (record_ == 0) return;
-    Record::instance().end(record_, title_, bytes_, Clock::now() - begun_, failed);
+    const auto now = Clock::now();
+    std::optional<std::chrono::nanoseconds> waiting;
+    if (!failed && !c10d::isP2POp(opType_))
+        waiting = waited_for_others(group_->members, group_->count->key, sequence_, begun_, now);
+    Record::instance().end(record_, title_, bytes_, {now - begun_, waiting}, failed);
 }
 
 void GlueWork::launch(bool async) {

@@ -143,6 +143,7 @@ public:
     // Not before the Future of operation `awaited` is complete.
     void hold(uint64_t awaited);
     bool ordered() const { return ordered_; }
+    Clock::time_point begun() const { return begun_; }
     // Not before those have called MPI that were started before, on tensors of a device.
     void queue_if_busy() {
         if (held_ || !lane().busy()) return;

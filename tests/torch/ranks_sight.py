@@ -2,6 +2,7 @@
 Argument: a folder."""
 
 import json
+import os
 import re
 import sys
 import threading
@@ -13,7 +14,7 @@ import torch.distributed as dist
 import pomona
 from pomona import _backends, sight
 
-RANK = int(__import__("os").environ["RANK"])
+RANK = int(os.environ["RANK"])
 
 
 def all_reduce_with_late_rank_1(length, seconds=0.0):
@@ -58,11 +59,70 @@ def test_report():
     content = json.loads(report.json())
     assert content["stragglers"][0] == {"rank": late, "seconds": seconds}, content
     assert content["operations"]["all_reduce"]["waiting_share"] == waiting, content
+    # Who waited for a message nobody has looked.
+    assert content["operations"]["send"]["count"] > 0 and "moving_share" not in content["operations"]["send"], content
+    assert 'pomona_moving_share{operation="send"}' not in report.prometheus(), report.prometheus()
     words = report.text()
+    assert re.search(r"^send .* -  +-  +-$", words, re.M) and re.search(r"^all_reduce .*%  +\d+%  +\d+%$", words, re.M)
     assert "all_reduce" in words and re.search(r"^1 .*rank 0 0\.\d+ s", words, re.M), words
     same = [None] * size
     dist.all_gather_object(same, words)
     assert set(same) == {words}
+
+
+def parts(kind):
+    """Seconds of this rank's operations: all, waiting for others, adding, moving, which add up."""
+    row = pomona.metrics()[kind]
+    whole, waiting, adding, moving = (row[f"{key}seconds"] for key in ("", "waiting_", "reducing_", "moving_"))
+    assert min(waiting, adding, moving) >= 0 and waiting <= whole, row
+    assert abs(max(whole - waiting - adding, 0) - moving) < 1e-9, row
+    return whole, waiting, adding, moving
+
+
+def test_waiting_and_moving():
+    """Each rank alone knows what of its time was waiting for others; what is left was moving."""
+    size = dist.get_world_size()
+    pomona.metrics(reset=True)
+    for _ in range(5):  # short: 4 bytes, of which no adding is counted
+        all_reduce_with_late_rank_1(1, 0.05)
+    if int(os.environ["LOCAL_WORLD_SIZE"]) < size:  # over hosts none knows it alone
+        told = pomona.metrics()["all_reduce"]
+        assert told["count"] == 5 and "waiting_seconds" not in told and "moving_seconds" not in told, told
+        return
+    whole, waiting, adding, moving = parts("all_reduce")
+    if RANK == 1:  # who comes last has waited for nobody
+        assert waiting == 0 and moving == whole, (whole, waiting)
+    else:
+        assert waiting >= 0.25 and adding == 0 and moving <= whole - 0.25, (whole, waiting, moving)
+    # The same in a group of some ranks; the others' times are none of its.
+    pair = dist.new_group([size - 2, size - 1])
+    dist.barrier()
+    pomona.metrics(reset=True)
+    if RANK == size - 2:
+        work = dist.barrier(group=pair, async_op=True)
+        dist.send(torch.zeros(1), size - 1)
+        work.wait()
+        assert parts("barrier")[1] >= 0.2, parts("barrier")
+    elif RANK == size - 1:
+        dist.recv(torch.zeros(1), size - 2)
+        time.sleep(0.2)
+        dist.barrier(group=pair)
+        assert parts("barrier")[1] == 0, parts("barrier")
+    # Long ones that nobody is late for move, and a rank that is alone waits for nobody.
+    own = [dist.new_group([rank]) for rank in range(size)][RANK]
+    for group, alone in ((None, False), (own, True)):
+        dist.barrier()
+        pomona.metrics(reset=True)
+        for _ in range(3):
+            dist.all_reduce(torch.ones(4 << 20), group=group)
+        whole, waiting, adding, moving = parts("all_reduce")
+        assert moving > 0 and (adding > 0) != alone and (waiting == 0 or not alone), (whole, waiting, adding, moving)
+    # Of messages nobody knows it.
+    if RANK < 2:
+        pomona.metrics(reset=True)
+        (dist.send if RANK == 0 else dist.recv)(torch.zeros(1), 1 - RANK)
+        told = pomona.metrics()["send" if RANK == 0 else "recv"]
+        assert told["count"] == 1 and "waiting_seconds" not in told and "moving_seconds" not in told, told
 
 
 def waited(call, late=0.3):
@@ -169,6 +229,8 @@ def test_prometheus():
                       ("operation_seconds_total", "seconds"), ("reducing_seconds_total", "reducing_seconds")):
         told = values[f'pomona_{name}{{operation="all_reduce"}}']
         assert abs(told - row[key]) <= 1e-8 * row[key] and told > 0, (name, told, row)
+    shares = [values[f'pomona_{part}_share{{operation="all_reduce"}}'] for part in ("waiting", "reducing", "moving")]
+    assert all(abs(told - share) < 1e-9 for told, share in zip(shares, report.moving_share("all_reduce"))), shares
     late = {rank: seconds for rank, seconds in report.stragglers()}
     told = {int(re.search(r'rank="(\d+)"', name)[1]): value for name, value in values.items() if "waited_for" in name}
     assert told.keys() == late.keys() and all(abs(told[rank] - late[rank]) <= 1e-8 * late[rank] for rank in late), told
@@ -214,11 +276,13 @@ def test_timeline_of_what_is_under_way():
 
 def test_prometheus_of_large_counts():
     row = {"count": 123456789012345, "failed": 0, "bytes": 9007199254740993, "seconds": 0.1, "waited_seconds": 1e-7,
-           "reducing_seconds": 0.0, "p50_us": 1.0, "p99_us": 2.0}
+           "reducing_seconds": 0.0, "p50_us": 1.0, "p99_us": 2.0, "seen": 1, "seen_seconds": 0.2, "waiting_seconds": 0.05}
     text = sight.Report(["host"], {"all_reduce": row}, [[0.0]], [0]).prometheus()
     assert 'operations_total{operation="all_reduce"} 123456789012345\n' in text, text
     assert 'operation_bytes_total{operation="all_reduce"} 9007199254740993\n' in text, text
     assert 'wait_seconds_total{operation="all_reduce"} 1e-07\n' in text, text
+    for part, share in (("waiting", 0.25), ("reducing", 0.0), ("moving", 0.75)):
+        assert f'pomona_{part}_share{{operation="all_reduce"}} {share}\n' in text, text
 
 
 class Shifted:
@@ -302,6 +366,7 @@ def test_profiler():
 def main():
     dist.init_process_group("mpi")
     test_report()
+    test_waiting_and_moving()
     test_waiting_through_futures()
     test_waiting_in_backward()
     test_prometheus()

@@ -40,10 +40,17 @@ def metrics(reset: bool = False) -> dict[str, dict[str, float]]:
     of the program was in wait(), of the work or of its Future (the Futures that are asked for in a
     backward pass, as by DistributedDataParallel, count as waited for from the pass's end);
     reducing_seconds: of these, this process was adding (parts of 4 KiB and more; where unlike
-    operations that reduce are under way at a time, one of them has it all); p50_us and p99_us:
-    times of half and of 99 in 100 (upper ends of steps of a fifth); failed: operations that ended
-    with an error, which are in none of the others. report() adds what is seen with all ranks
-    together only.
+    operations that reduce are under way at a time, one of them has it all); waiting_seconds: of
+    these, the group's last rank had not come (of those that came before the operation ended here);
+    moving_seconds: the rest, what was neither waiting nor reducing (too little, down to 0, where
+    one of these went on during the other); p50_us and p99_us: times of half and of 99 in 100 (upper
+    ends of steps of a fifth); failed: operations that ended with an error, which are in none of the
+    others.
+
+    waiting_seconds and moving_seconds are missing where this process does not know them of every
+    operation counted: of messages, and of groups with ranks on other machines, or with ranks that
+    share no memory with this one. report() has the shares there too, and what else is seen with all
+    ranks together only.
     """
     glue = _backends.glue()
     result: dict[str, dict[str, float]] = glue.metrics(reset)
@@ -191,6 +198,13 @@ def meetings(records: list[RankRecord]) -> list[Meeting]:
     ]
 
 
+SHARES = {
+    "waiting_share": "part of their time before the last rank came, lately",
+    "reducing_share": "part of their time of adding and the like",
+    "moving_share": "part of their time that was neither",
+}
+
+
 @dataclasses.dataclass
 class Report:
     """All ranks together. The same on every rank."""
@@ -207,7 +221,8 @@ class Report:
 
     def moving_share(self, kind: str) -> tuple[float, float, float]:
         """Of an operation's time: waiting for peers, reducing, and moving (all else). They add up
-        to 1."""
+        to 1. Of one that was not seen at all ranks of its group, as of messages, waiting is 0:
+        json() and the others leave out its shares."""
         row = self.operations[kind]
         if not row["seconds"]:
             return 0.0, 0.0, 0.0
@@ -226,8 +241,8 @@ class Report:
         seconds but where a name ends in _us."""
         content = dataclasses.asdict(self)
         for kind, row in content["operations"].items():
-            shares = zip(("waiting_share", "reducing_share", "moving_share"), self.moving_share(kind))
-            row.update(dict(shares))
+            if row["seen"]:
+                row.update(dict(zip(SHARES, self.moving_share(kind))))
         content["stragglers"] = [{"rank": rank, "seconds": late} for rank, late in self.stragglers()]
         return json.dumps(content, indent=2)
 
@@ -238,10 +253,11 @@ class Report:
             f"{'waiting':>9}{'reducing':>9}{'moving':>8}"
         ]
         for kind, row in sorted(self.operations.items(), key=lambda item: -item[1]["seconds"]):
-            waiting, reducing, moving = self.moving_share(kind)
+            parts = [f"{share:.0%}" if row["seen"] else "-" for share in self.moving_share(kind)]
+            waiting, reducing, moving = parts
             lines.append(
                 f"{kind:<28}{row['count']:>8.0f}{row['bytes'] / 1e6:>10.2f}{row['seconds']:>9.3f}"
-                f"{row['p50_us']:>9.0f}{row['p99_us']:>9.0f}{waiting:>9.0%}{reducing:>9.0%}{moving:>8.0%}"
+                f"{row['p50_us']:>9.0f}{row['p99_us']:>9.0f}{waiting:>9}{reducing:>9}{moving:>8}"
             )
         lines.append(f"{'rank':<6}{'host':<22}{'came last':>10}  others waited for it")
         for rank, seconds in self.stragglers():
@@ -275,6 +291,13 @@ class Report:
             full = f"pomona_{name}" + ("_total" if kind == "counter" else "")
             lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
             lines += [f'{full}{{operation="{each}"}} {row[key]!r}' for each, row in self.operations.items()]
+        for place, (name, text) in enumerate(SHARES.items()):
+            lines += [f"# HELP pomona_{name} {text}", f"# TYPE pomona_{name} gauge"]
+            lines += [
+                f'pomona_{name}{{operation="{each}"}} {self.moving_share(each)[place]!r}'
+                for each, row in self.operations.items()
+                if row["seen"]
+            ]
         full = "pomona_waited_for_seconds"
         lines += [f"# HELP {full} seconds that other ranks have waited for this one lately", f"# TYPE {full} gauge"]
         for rank, seconds in sorted(self.stragglers()):
@@ -284,6 +307,7 @@ class Report:
 
 
 SLOWEST = ("p50_us", "p99_us")
+LOCAL = ("waiting_seconds", "moving_seconds")  # some ranks may not know them: see moving_share()
 
 
 def make_report(records: list[RankRecord]) -> Report:
@@ -293,6 +317,8 @@ def make_report(records: list[RankRecord]) -> Report:
         for kind, row in record.metrics.items():
             total = operations.setdefault(kind, dict.fromkeys(("seen", "seen_seconds", "waiting_seconds"), 0.0))
             for key, value in row.items():
+                if key in LOCAL:
+                    continue
                 old = total.get(key, 0.0)
                 total[key] = max(old, value) if key in SLOWEST else old + value
     size = len(records)
