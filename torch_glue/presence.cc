@@ -451,7 +451,11 @@ void depart() {
     State& s = state();
     std::lock_guard lock(s.mutex);
     // Nobody looks from here on: MPI ends.
-    if (s.comm == MPI_COMM_NULL || s.size == 1) return;
+    if (s.comm == MPI_COMM_NULL) return;
+    if (s.size == 1) {
+        s.comm = MPI_COMM_NULL;
+        return;
+    }
     tell_news(s);
     MPI_Request barrier = MPI_REQUEST_NULL;
     // Where a rank has died no barrier is possible: the others are told at once.

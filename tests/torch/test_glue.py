@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -381,6 +382,54 @@ def test_without_launcher():
     passed(launch(1, HERE / "ranks_ops.py", "test_all_reduce", "test_groups", prefix=[]))
     outcome = launch(1, HERE / "ranks_ops.py", prefix=[], env={"WORLD_SIZE": "2", "RANK": "0"})
     assert outcome.code != 0 and "MASTER_ADDR" in outcome.text, str(outcome)
+
+
+SLOW_END = """
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void* freed[100];
+static void* of_mpi(const char* name) {
+    return dlsym(dlopen("libmpi_abi.so.1", RTLD_NOW | RTLD_NOLOAD), name);
+}
+int MPI_Comm_free(void** comm) {
+    static int count = 0;
+    if (count < 100) freed[count++] = *comm;
+    usleep(300000);
+    return ((int (*)(void**))of_mpi("MPI_Comm_free"))(comm);
+}
+int MPI_Comm_dup(void* comm, void** made) {  // perhaps where a freed one was
+    int error = ((int (*)(void*, void**))of_mpi("MPI_Comm_dup"))(comm, made);
+    for (int i = 0; i < 100; ++i)
+        if (freed[i] == *made) freed[i] = 0;
+    return error;
+}
+int MPI_Improbe(int from, int tag, void* comm, int* found, void* message, void* status) {
+    for (int i = 0; i < 100; ++i)
+        if (freed[i] == comm) abort();
+    return ((int (*)(int, int, void*, int*, void*, void*))of_mpi("MPI_Improbe"))(from, tag, comm, found, message, status);
+}
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux") or not shutil.which("cc"), reason="needs Linux and cc")
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_end_that_takes_long(ranks, tmp_path):
+    """Nobody looks for words of the other ranks any more while the program's end frees the glue's
+    communicators, each longer here than from one look to the next. By a library of the tracer's
+    name, whose functions the glue prefers."""
+    source, library = tmp_path / "slow.c", tmp_path / "libpomona_trace.so"
+    source.write_text(SLOW_END)
+    subprocess.run(["cc", "-shared", "-fPIC", f"-Wl,-soname,{library.name}", "-o", library, source], check=True)
+    code = (
+        f"import ctypes, sys; ctypes.CDLL({str(library)!r})\n"
+        "import torch, torch.distributed as dist, pomona\n"
+        "dist.init_process_group('mpi')\n"
+        "dist.all_reduce(torch.ones(1))\n"
+        "sys.stdout.write('passed\\n')\n"
+    )
+    outcome = launch(ranks, "-c", code, fresh=True)
+    assert outcome.code == 0 and outcome.text.count("passed") == ranks, str(outcome)
 
 
 def test_errors_of_a_smaller_world():
