@@ -4,7 +4,8 @@
 
 Headers come out of torch's wheels, fetched by pip into FOLDER and not installed (of macOS, the
 smallest: headers are the same but for a few lines). Every source file is compiled as in the build,
-to the end of what a compiler checks; nothing is linked or run. Exit code 77 where no wheel can be
+to the end of what a compiler checks; nothing is linked or run. What the headers say of MPS is
+compared with the table in docs/torch.md (mps_headers.py). Exit code 77 where no wheel can be
 had. --given FILE...: archives (zip, wheel) with torch/include and torch/version.py, in place of
 pip's.
 """
@@ -19,6 +20,8 @@ import tempfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import mps_headers
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GLUE = ROOT / "torch_glue"
@@ -90,7 +93,8 @@ def compile_all(torch, python, pool):
     sources = sorted(GLUE.glob("*.cc"))
     refused = [words for words in pool.map(one, sources) if words]
     print(f"torch {flags['TORCH_VERSION']}: {len(sources) - len(refused)} of {len(sources)} files compiled", flush=True)
-    return refused
+    minor = ".".join(flags["TORCH_VERSION"].split(".")[:2])
+    return [*refused, *filter(None, [mps_headers.difference(minor, torch / "include")])]
 
 
 def main():

@@ -2,6 +2,7 @@
 outcome."""
 
 import ctypes
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -12,7 +13,9 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import mps_headers
 import pytest
 from conftest import (BUILD, HERE, PYTHON, ROOT, TOOLS, address_of, launch, launch_forks, launcher,
                       on_one_machine)
@@ -206,6 +209,14 @@ def test_models_of_frameworks(name):
         pytest.skip(f"{name} is not installed: pip install {name}")
     outcome = launch(2, HERE / "ranks_frameworks.py", name, fresh=True)
     assert outcome.code == 0 and outcome.text.count("all passed") == 2, str(outcome)
+
+
+def test_headers_of_mps():
+    """The table in docs/torch.md has a row of this torch, which says what its headers do."""
+    minor = ".".join(importlib.metadata.version("torch").split(".")[:2])
+    folder = Path(importlib.util.find_spec("torch").origin).parent / "include"
+    assert not mps_headers.difference(minor, folder), mps_headers.difference(minor, folder)
+    assert mps_headers.difference("2.11", folder)  # of another one it would be seen
 
 
 def test_models_recorded_for_predict():
