@@ -16,6 +16,7 @@ struct Driver::State {
     std::condition_variable changed;
     std::function<void()> call;        // that is to be made
     const char* what = "";             // it, or the one that is being made
+    Nanoseconds begun = 0;             // that one
     uint64_t asked = 0, returned = 0;  // calls, ever
     bool ends = false;
 };
@@ -58,23 +59,50 @@ bool Driver::start() {
     return started_;
 }
 
+// With the mutex held, and none under way.
+uint64_t Driver::put(const char* what, std::function<void()> call) {
+    state_->call = std::move(call);
+    state_->what = what;
+    state_->begun = RealClock().now();
+    state_->changed.notify_all();
+    return ++state_->asked;
+}
+
+static auto in(Nanoseconds time) {
+    return std::chrono::steady_clock::now() + std::chrono::nanoseconds(time);
+}
+
 bool Driver::run(const char* what, std::function<void()> call) {
     if (hangs_in()) return false;
     State& state = *state_;
     std::unique_lock lock(state.mutex);
     if (!start()) return call(), true;
-    auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(call_most);
+    auto end = in(call_most);
     // Another thread's is waited for: the one that gives all back comes while one is made.
-    bool free = state.changed.wait_until(lock, end, [&] { return state.returned == state.asked; });
-    if (free) {
-        state.call = std::move(call);
-        state.what = what;
-        uint64_t own = ++state.asked;
-        state.changed.notify_all();
+    auto free = [&] { return state.returned == state.asked; };
+    if (state.changed.wait_until(lock, end, free)) {
+        uint64_t own = put(what, std::move(call));
         if (state.changed.wait_until(lock, end, [&] { return state.returned >= own; })) return true;
     }
     hung_.store(state.what, std::memory_order_release);
     return false;
+}
+
+bool Driver::begin(const char* what, std::function<void()> call, Nanoseconds patience) {
+    State& state = *state_;
+    std::unique_lock lock(state.mutex);
+    if (hangs_in() || state.returned != state.asked) return false;
+    if (!start()) return call(), true;
+    uint64_t own = put(what, std::move(call));
+    state.changed.wait_until(lock, in(patience), [&] { return state.returned >= own; });
+    return true;
+}
+
+bool Driver::is_overdue() {
+    std::lock_guard guard(state_->mutex);
+    if (state_->returned != state_->asked && RealClock().now() - state_->begun > call_most)
+        hung_.store(state_->what, std::memory_order_release);
+    return hangs_in() != nullptr;
 }
 
 }  // namespace pomona::rdma

@@ -27,6 +27,11 @@ public:
     // Calls it, by the name `what`, and waits. False: it has not returned, or one before has not;
     // it may still run, so what it refers to it has to own.
     bool run(const char* what, std::function<void()> call);
+    // The same, where nobody stands still until it returns, but for so long at the most. False: it
+    // was not begun, as one is being made.
+    bool begin(const char* what, std::function<void()> call, Nanoseconds patience);
+    // What was begun has not returned in call_most.
+    bool is_overdue();
     // It is given up for good: the call that has not returned. Null: all have.
     const char* hangs_in() const { return hung_.load(std::memory_order_acquire); }
 
@@ -34,6 +39,7 @@ private:
     struct State;
     static void serve(State& state);
     bool start();
+    uint64_t put(const char* what, std::function<void()> call);
 
     std::shared_ptr<State> state_;  // the thread's, too
     bool started_ = false;

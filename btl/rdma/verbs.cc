@@ -237,6 +237,7 @@ bool Device::port(verbs::PortAttr& out, Reason& why) {
         int error = ENODEV;
         verbs::PortAttr port{};
     };
+    port_asked_ = nullptr;  // what comes of this is newer
     Answer answer;
     if (context_)
         answer = ask("ibv_query_port", [context = context_](const Library& library) {
@@ -245,15 +246,41 @@ bool Device::port(verbs::PortAttr& out, Reason& why) {
             return made;
         });
     out = answer.port;
-    int error = answer.error;
+    return is_good(answer.error, out.state, why);
+}
+
+bool Device::is_good(int error, verbs::PortState state, Reason& why) {
     if (error != 0) {
         lost = true;
         if (hangs(why)) return false;
         return why = {format(messages::rdma_silent, name_), messages::rdma_look_at_cable, error},
                false;
     }
-    if (out.state == verbs::kPortActive) return true;
+    if (state == verbs::kPortActive) return true;
     return why = {format(messages::rdma_port_down, name_), messages::rdma_look_at_cable}, false;
+}
+
+// A driver that works answers sooner.
+static constexpr Nanoseconds kPortSoon = 2'000'000;
+
+bool Device::port_stays(Reason& why) {
+    if (is_given_back()) return true;
+    if (hangs(why)) return false;
+    if (!port_asked_) {
+        auto asked = std::make_shared<Port>();
+        auto call = [asked, context = context_, library = library_] {
+            asked->error = library->query_port(context, kLimits.port, &asked->attr);
+            asked->done.store(true, std::memory_order_release);
+        };
+        if (!driver_.begin("ibv_query_port", call, kPortSoon)) return true;
+        port_asked_ = asked;
+    }
+    if (!port_asked_->done.load(std::memory_order_acquire)) {
+        if (driver_.is_overdue()) has_hung();
+        return !hangs(why);
+    }
+    std::shared_ptr<Port> came = std::move(port_asked_);
+    return is_good(came->error, came->attr.state, why);
 }
 
 std::vector<GidBytes> Device::gids(const verbs::PortAttr& port) {
@@ -293,6 +320,7 @@ void Device::close() {
         if (opening->done) context_ = opening->context, domain_ = opening->domain;
     }
     if (here) give_back();
+    port_asked_ = nullptr;
     keeps_ = false;
     domain_ = nullptr;
     context_ = nullptr;

@@ -11,6 +11,7 @@
 #include "btl/rdma/verbs_abi.h"
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <memory>
 #include <string>
@@ -112,6 +113,10 @@ public:
     bool open_now(Reason& why);
     // The port as it is now; false where it is not active, or the device has gone.
     bool port(verbs::PortAttr& out, Reason& why);
+    // Of a path that stands: false where the port is not active any more. Nobody waits for a driver
+    // that takes long to say so: is_asked_for_port(), and this is to be called again soon.
+    bool port_stays(Reason& why);
+    bool is_asked_for_port() const { return port_asked_ != nullptr; }
     // Its table of addresses, whose places may be empty (zeros).
     std::vector<GidBytes> gids(const verbs::PortAttr& port);
     // The address by which peers reach it: an IPv4 one if there is one, as it can be routed to; -1:
@@ -136,6 +141,12 @@ public:
 
 private:
     struct Opening;
+    struct Port {
+        int error = ENODEV;
+        verbs::PortAttr attr{};
+        std::atomic<bool> done{false};
+    };
+    bool is_good(int error, verbs::PortState state, Reason& why);
     static void run(const std::shared_ptr<Opening>& opening);
     bool take(Opening& opening, Reason& why);
     void tell(Reason& why);
@@ -144,6 +155,7 @@ private:
     std::shared_ptr<Library> library_;
     Driver driver_;
     std::shared_ptr<Opening> opening_;  // what the thread is at
+    std::shared_ptr<Port> port_asked_;  // what the driver is asked
     std::string name_;
     verbs::Context* context_ = nullptr;
     verbs::Pd* domain_ = nullptr;

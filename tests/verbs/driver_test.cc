@@ -113,6 +113,24 @@ INSTANTIATE_TEST_SUITE_P(All, DriverOfPaths,
                          testing::Values("ibv_query_port", "ibv_destroy_qp", "ibv_destroy_cq",
                                          "ibv_dereg_mr"));
 
+// Goal: nobody stands still while the driver does not tell how the port of a path is.
+TEST(DriverOfOne, that_hangs_stops_no_messages) {
+    Ranks world(2);
+    world.exchange(50);
+    ASSERT_TRUE(world.until([&] { return world.joined(0, 1); }));
+    rdma::call_most = 1'000'000'000'000;
+    fabric().say("hang 0 * ibv_query_port");
+    EXPECT_TRUE(world.until([&] { return fabric().in_calls() > 0; }));
+    uint64_t before = world.by_rdma();
+    world.exchange(1000);
+    EXPECT_GT(world.by_rdma(), before);
+    // It does after all.
+    fabric().say("hang * * off");
+    EXPECT_TRUE(world.until([&] { return fabric().in_calls() == 0; }));
+    EXPECT_TRUE(world.goes_by_rdma());
+    EXPECT_EQ(world.ranks[0].rdma->losses, 0);
+}
+
 // Goal: who ends waits for its driver once, not at each call, and the other end gives all back.
 class DriverAtTheEnd : public Driver {};
 TEST_P(DriverAtTheEnd, that_hangs_keeps_nobody) {
