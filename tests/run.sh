@@ -33,6 +33,7 @@ fi
 
 install_packages tests
 make_venv
+add_frameworks
 mkdir -p "$(dirname "$POMONA_BUILD")"
 build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
 

@@ -8,6 +8,8 @@ POMONA_BUILD=${POMONA_BUILD:-$POMONA_ROOT/.build/release}
 POMONA_VENV=${POMONA_VENV:-$POMONA_ROOT/.venv}
 TORCH_VERSION=2.13.0
 PYTHON_PACKAGES="torch==$TORCH_VERSION numpy scikit-learn matplotlib tqdm pytest setuptools wheel expecttest mypy"
+# Only tests use these, which are skipped without.
+TEST_FRAMEWORKS="accelerate lightning"
 
 say() { printf '\n==> %s\n' "$*"; }
 fail() { printf '\nerror: %s\n' "$*" >&2; exit 1; }
@@ -87,6 +89,19 @@ make_venv() {
         fail "Python's packages could not be fetched: $PYTHON_PACKAGES. On a machine without network bring" \
             "their wheels (pip download on one with it) and name the folder in PIP_FIND_LINKS, with PIP_NO_INDEX=1"
     printf '%s' "$PYTHON_PACKAGES" > "$stamp"
+}
+
+add_frameworks() {
+    local stamp=$POMONA_VENV/frameworks.txt
+    if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$TEST_FRAMEWORKS" ]; then return; fi
+    if [ "${POMONA_INSTALL-}" = no ]; then return; fi
+    say "Adding $TEST_FRAMEWORKS"
+    # shellcheck disable=SC2086
+    if "$POMONA_VENV/bin/pip" install --quiet --disable-pip-version-check "torch==$TORCH_VERSION" $TEST_FRAMEWORKS; then
+        printf '%s' "$TEST_FRAMEWORKS" > "$stamp"
+    else
+        say "They could not be fetched: their tests are skipped"
+    fi
 }
 
 # On Linux the common wheel of torch brings gigabytes of CUDA; where no NVIDIA device is, the build
