@@ -26,12 +26,12 @@ for call in ibv_get_device_list ibv_open_device ibv_create_qp ibv_modify_qp ibv_
     [ "$told" = 1 ] || [ $call = ibv_open_device ] || fail "$call: told $told times"
 done
 export POMONA_TEST_MACHINE=1
-for call in ibv_get_device_list ibv_open_device ibv_query_port ibv_close_device; do
-    "$build/tests/fake_verbs" "$fabric" hang 1 '*' $call
-    for tool in doctor links; do
-        timeout 60 "$build/bin/pomona" $tool > "$fabric/out" 2>&1
-        code=$?
-        [ $code -lt 124 ] || fail "$tool, $call: exit code $code"
-        grep -q "has not returned from $call for [0-9]* s" "$fabric/out" || fail "$tool, $call: not told"
-    done
+# Both ask the same question.
+for tool in doctor:ibv_get_device_list doctor:ibv_open_device doctor:ibv_close_device links:ibv_query_port; do
+    call=${tool#*:}
+    "$build/tests/fake_verbs" "$fabric" hang 1 '*' "$call"
+    timeout 60 "$build/bin/pomona" "${tool%:*}" > "$fabric/out" 2>&1
+    code=$?
+    [ $code -lt 124 ] || fail "$tool: exit code $code"
+    grep -q "has not returned from $call for [0-9]* s" "$fabric/out" || fail "$tool: not told"
 done
