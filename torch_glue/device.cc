@@ -47,6 +47,17 @@ public:
     }
 };
 
+// torch 2.10 tells no stream's handle.
+template <class Stream> constexpr bool kTellsHandle = requires(const Stream& stream) {
+    stream.native_handle();
+};
+constexpr bool kStreamsHaveHandles = kTellsHandle<c10::Stream>;
+
+template <class Stream> void* handle_of(const Stream& stream) {
+    if constexpr (kTellsHandle<Stream>) return stream.native_handle();
+    else return nullptr;
+}
+
 // Pages of our own, which CUDA pins where they lie: unlike those of CUDA's allocator other
 // processes may read them (process_vm_readv), as MPI does between ranks of one machine.
 class CudaDevice final : public AnyDevice {
@@ -92,14 +103,14 @@ public:
         constexpr size_t kLikeKernels = 16 << 10, kRows = 2;
         constexpr int kHostToDevice = 1;
         const size_t row = target.nbytes() / kRows;
-        if (copy == nullptr || row == 0 || target.nbytes() > kLikeKernels ||
+        if (!kStreamsHaveHandles || copy == nullptr || row == 0 || target.nbytes() > kLikeKernels ||
             row * kRows != target.nbytes() || target.nbytes() != pinned.nbytes() ||
             target.scalar_type() != pinned.scalar_type() || !pinned.device().is_cpu() ||
             !target.is_contiguous() || !pinned.is_contiguous() || target.is_neg() ||
             pinned.is_neg() || target.is_conj() || pinned.is_conj())
             return false;
         if (copy(target.data_ptr(), row, pinned.data_ptr(), row, row, kRows, kHostToDevice,
-                 stream.native_handle()) == 0)
+                 handle_of(stream)) == 0)
             return true;
         if (take_error != nullptr) take_error();
         return false;
