@@ -128,7 +128,9 @@ int share_memory(MPI_Comm local, int rank, int size, Starts** shared) {
 }  // namespace
 
 int share_arrivals(MPI_Comm first_group) {
-    if (table.load() != nullptr) return MPI_SUCCESS;
+    // Once, like all ranks: of several machines one may have no memory for it.
+    static std::atomic<bool> tried{false};
+    if (tried.exchange(true)) return MPI_SUCCESS;
     MPI_Comm local = MPI_COMM_NULL;
     int world_rank = 0, world_size = 1, rank = 0, size = 1;
     mpi().Comm_rank(first_group, &world_rank);

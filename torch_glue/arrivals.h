@@ -16,8 +16,8 @@ namespace pomona::glue {
 
 using ArrivalTime = std::chrono::steady_clock::time_point;
 
-// Collective over the first group: makes that memory. Where it cannot be had, nothing is known
-// later. MPI error code.
+// Collective over the first group: makes that memory, the first time. Where it cannot be had,
+// nothing is known later. MPI error code.
 int share_arrivals(MPI_Comm first_group);
 
 // This process comes to collective `sequence` of the group that all ranks know by `key`.
