@@ -37,16 +37,17 @@ static DeviceSeen look_at(Device& device) {
     }
     if (up) {
         out.mtu = 128 << port.active_mtu;
-        for (const GidBytes& each : device.gids(port))
-            if (each != GidBytes{}) out.addresses.push_back(text_of_gid(each));
+        for (int i = 0; i < port.gid_tbl_len && i < 256; ++i) {
+            GidBytes gid{};
+            if (device.gid(i, gid)) out.addresses.push_back(text_of_gid(gid));
+        }
         GidBytes gid{};
         if (device.find_gid(port, gid) >= 0) out.address = text_of_gid(gid);
         else if (opened)
             why = {format(messages::rdma_no_address, device.name()),
                    messages::rdma_give_address_wait};
     }
-    device.close();  // a driver may hang there as well
-    if (!device.hangs(why) && opened && !out.address.empty()) return out;
+    if (opened && !out.address.empty()) return out;
     out.mend = std::move(why.mend);
     why.mend.clear();
     out.why = why.text();
@@ -58,18 +59,11 @@ Survey survey() {
     auto library = Library::open(out.why);
     if (!library) return out;
     out.library = library->path;
-    Reason hangs;
-    for (std::string& name : device_names(library, "", hangs)) {
+    for (std::string& name : device_names(*library, "")) {
         Device device(library, std::move(name));
         out.devices.push_back(look_at(device));
     }
     if (!out.devices.empty()) return out;
-    if (!hangs.what.empty()) {
-        out.why = hangs.what;
-        out.mend = hangs.mend;
-        out.can_be_mended = true;
-        return out;
-    }
     out.why = format(messages::rdma_no_device, library->path, "");
     out.mend = kNoDevice;
     return out;
