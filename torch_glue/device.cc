@@ -51,7 +51,6 @@ public:
 template <class Stream> constexpr bool kTellsHandle = requires(const Stream& stream) {
     stream.native_handle();
 };
-constexpr bool kStreamsHaveHandles = kTellsHandle<c10::Stream>;
 
 template <class Stream> void* handle_of(const Stream& stream) {
     if constexpr (kTellsHandle<Stream>) return stream.native_handle();
@@ -103,11 +102,11 @@ public:
         constexpr size_t kLikeKernels = 16 << 10, kRows = 2;
         constexpr int kHostToDevice = 1;
         const size_t row = target.nbytes() / kRows;
-        if (!kStreamsHaveHandles || copy == nullptr || row == 0 || target.nbytes() > kLikeKernels ||
-            row * kRows != target.nbytes() || target.nbytes() != pinned.nbytes() ||
-            target.scalar_type() != pinned.scalar_type() || !pinned.device().is_cpu() ||
-            !target.is_contiguous() || !pinned.is_contiguous() || target.is_neg() ||
-            pinned.is_neg() || target.is_conj() || pinned.is_conj())
+        if (!kTellsHandle<c10::Stream> || copy == nullptr || row == 0 ||
+            target.nbytes() > kLikeKernels || row * kRows != target.nbytes() ||
+            target.nbytes() != pinned.nbytes() || target.scalar_type() != pinned.scalar_type() ||
+            !pinned.device().is_cpu() || !target.is_contiguous() || !pinned.is_contiguous() ||
+            target.is_neg() || pinned.is_neg() || target.is_conj() || pinned.is_conj())
             return false;
         if (copy(target.data_ptr(), row, pinned.data_ptr(), row, row, kRows, kHostToDevice,
                  handle_of(stream)) == 0)

@@ -1,7 +1,7 @@
 // btl/rdma/agree.cc: how the two ends of a path agree on its queue pairs, and leave them.
 #include "btl/base/format.h"
-#include "btl/base/messages.h"
 #include "btl/base/log.h"
+#include "btl/base/messages.h"
 #include "btl/rdma/endpoint.h"
 #include "btl/rdma/neighbour.h"
 

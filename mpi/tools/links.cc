@@ -4,10 +4,10 @@
 
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
+#include "btl/base/messages.h"
 #include "mpi/tools/report.h"
 #include "pmix/launch/ask.h"
 #include "pmix/launch/hosts.h"
-#include "btl/base/messages.h"
 #include "pmix/launch/ssh.h"
 
 #include <algorithm>

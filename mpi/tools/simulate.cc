@@ -2,11 +2,11 @@
 #include "mpi/tools/simulate.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 #include "btl/base/named_file.h"
 #include "mpi/tools/job_choices.h"
 #include "mpi/tools/network_file.h"
 #include "mpi/tools/simulate_report.h"
-#include "btl/base/messages.h"
 #include "pmix/launch/table.h"
 
 #include <cerrno>

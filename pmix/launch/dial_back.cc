@@ -4,8 +4,8 @@
 #include "btl/base/clock.h"
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
-#include "btl/tcp/handshake_by_socket.h"
 #include "btl/base/messages.h"
+#include "btl/tcp/handshake_by_socket.h"
 
 #include <algorithm>
 #include <cerrno>

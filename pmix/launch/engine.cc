@@ -2,11 +2,11 @@
 #include "pmix/launch/engine.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 #include "btl/base/params.h"
 #include "pmix/launch/agent.h"
 #include "pmix/launch/ask.h"
 #include "pmix/launch/host.h"
-#include "btl/base/messages.h"
 #include "pmix/launch/options_table.h"
 #include "pmix/launch/spawn.h"
 #include "pmix/wireup/origin.h"

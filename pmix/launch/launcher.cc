@@ -3,8 +3,8 @@
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
-#include "mpi/include/mpix.h"
 #include "btl/base/messages.h"
+#include "mpi/include/mpix.h"
 #include "pmix/wireup/origin.h"
 #include "pmix/launch/pmix_server.h"
 

@@ -2,10 +2,10 @@
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
+#include "btl/base/messages.h"
 #include "btl/base/params_handed.h"
 #include "pmix/launch/cores.h"
 #include "pmix/launch/engine.h"
-#include "btl/base/messages.h"
 #include "pmix/launch/ssh.h"
 #include "pmix/wireup/origin.h"
 

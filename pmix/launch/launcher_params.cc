@@ -7,8 +7,8 @@
 #include "btl/base/forests_file.h"
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
-#include "pmix/link_history.h"
 #include "btl/base/messages.h"
+#include "pmix/link_history.h"
 #include "pmix/launch/launcher.h"
 #include "pmix/launch/hosts.h"
 

@@ -6,8 +6,8 @@
 
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
-#include "btl/base/params_handed.h"
 #include "btl/base/messages.h"
+#include "btl/base/params_handed.h"
 #include "pmix/job_directory.h"
 #include "pmix/wireup/origin.h"
 #include "pmix/launch/pmix_server.h"

@@ -3,8 +3,8 @@
 #include "pmix/launch/launcher.h"
 
 #include "btl/base/format.h"
-#include "pmix/launch/debugger.h"
 #include "btl/base/messages.h"
+#include "pmix/launch/debugger.h"
 #include "pmix/wireup/origin.h"
 
 #include <climits>

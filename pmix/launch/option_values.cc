@@ -1,9 +1,9 @@
 // pmix/launch/option_values.cc: see option_values.h.
 #include "pmix/launch/option_values.h"
 
+#include "btl/base/messages.h"
 #include "btl/base/named_file.h"
 #include "pmix/launch/mapping.h"
-#include "btl/base/messages.h"
 #include "pmix/launch/options_table.h"
 #include "pmix/launch/rankfile.h"
 #include "pmix/wireup/origin.h"

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "btl/base/format.h"
-#include "btl/base/params.h"
 #include "btl/base/messages.h"
+#include "btl/base/params.h"
 #include "pmix/launch/options.h"
 
 #include <map>

@@ -8,8 +8,8 @@
 
 #include "btl/base/entropy.h"
 #include "btl/base/format.h"
-#include "pmix/launch/listener.h"
 #include "btl/base/messages.h"
+#include "pmix/launch/listener.h"
 #include "pmix/launch/pmix_admission.h"
 #include "pmix/wireup/pmix_value.h"
 

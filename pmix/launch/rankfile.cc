@@ -2,8 +2,8 @@
 #include "pmix/launch/rankfile.h"
 
 #include "btl/base/format.h"
-#include "pmix/launch/mapping.h"
 #include "btl/base/messages.h"
+#include "pmix/launch/mapping.h"
 #include "pmix/launch/options.h"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 
 #include "btl/base/clock.h"
 #include "btl/base/format.h"
-#include "pmix/launch/agent.h"
 #include "btl/base/messages.h"
+#include "pmix/launch/agent.h"
 #include "pmix/launch/spawn.h"
 
 #include <algorithm>
