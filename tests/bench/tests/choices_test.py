@@ -13,7 +13,8 @@ def made_up(statistic, prices, times):
     args = SimpleNamespace(ranks=[2], collectives=["bcast"], statistic=statistic)
     one = choices.Choices(args)
     one.explained = lambda ranks, collective, size: (prices, None)
-    one.times = {(2, "bcast", 8, name): values for name, values in times.items()}
+    one.times = {(2, "bcast", 8, name): values if isinstance(values, dict) else {"same": values}
+                 for name, values in times.items()}
     return one.rows()
 
 
@@ -31,6 +32,13 @@ class Rows(unittest.TestCase):
     def test_least_times(self):
         row, = made_up("min", self.PRICES, self.TIMES)
         self.assertEqual((row["best"], row["ratio"]), ("chain", 1.0))
+
+    def test_a_choice_has_to_do_for_both_kinds_of_data(self):
+        row, = made_up("p50", self.PRICES, {"chain": {"same": [4], "fresh": [9]}, "tree": {"same": [2], "fresh": [32]},
+                                            "ring": {"same": [16], "fresh": [4]}, "auto": {"same": [4]}})
+        self.assertEqual(row["us"], {"chain": 6, "tree": 8, "ring": 8})
+        self.assertEqual((row["best"], row["ratio"]), ("chain", 1.0))
+        self.assertEqual(row["us_by_data"]["tree"], {"same": 2, "fresh": 32})
 
     def test_sizes_that_were_not_run_are_left_out(self):
         self.assertEqual(made_up("p50", self.PRICES, {}), [])
