@@ -344,6 +344,9 @@ Result<std::unique_ptr<Transport>> make_shm_transport(const Params& params, Coun
                             layout.size(), options.directory));
     if (params.shm_huge_pages) segment.want_huge_pages();
     TRY(provide_memory(segment.data(), layout.head_size()));
+    if (!options.settings.facts().empty())
+        TRY(provide_memory(segment.data() + layout.settings_offset(),
+                           options.settings.bytes().size()));
     return std::unique_ptr<Transport>(new shm::ShmTransport(params, counters, std::move(options),
                                                             std::move(life), std::move(segment)));
 }
