@@ -13,6 +13,10 @@ call and for data just written (mpi-bench --fresh), and the quickest algorithm m
 for each: so an algorithm's time is the geometric mean of both. Runs of the algorithm that is chosen
 anyway count as runs of the choice, unless a rule of `pomona tune` has chosen it, with options of
 its own.
+
+--hosts 2 --rate 1000: the ranks are on so many hosts, as many on each, which network namespaces
+stand for (tests/host_world.py; Linux and root), by cables of so many Mb/s. What a job chooses there
+depends on what its connections carry; so its choice has no name here, and only its own time.
 """
 import argparse
 import json
@@ -25,7 +29,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from figures import keep
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import host_world  # noqa: E402
+from figures import keep  # noqa: E402
 
 COLLECTIVES = ["allreduce", "bcast", "allgather", "reduce_scatter", "alltoall"]
 SIZES = [8, 1 << 10, 16 << 10, 256 << 10, 4 << 20]
@@ -40,16 +46,16 @@ def show(size):
     return f"{size} B"
 
 
-def output_of(command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+def output_of(command, env=None):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
     return done.stdout
 
 
 class Choices:
-    def __init__(self, args):
-        self.args = args
+    def __init__(self, args, world=None):
+        self.args, self.world = args, world
         # (ranks, collective, size, algorithm): kind of data: a time of each repetition, in us
         self.times = {}
 
@@ -61,8 +67,11 @@ class Choices:
         """The same, and what a rule takes instead, or None."""
         # pomona cost takes a block where every rank has its own; mpi-bench the whole vector.
         block = size // ranks if collective == "reduce_scatter" else size
-        words = [f"{self.args.bin}/pomona", "cost", collective, str(block), "-n", str(ranks),
-                 "--machine", self.args.transport]
+        words = [f"{self.args.bin}/pomona", "cost", collective, str(block), "-n", str(ranks)]
+        if self.world:
+            words += ["--machine", "cluster", "--ranks-per-node", str(ranks // self.world.count)]
+        else:
+            words += ["--machine", self.args.transport]
         if self.args.links:
             words += ["--links", self.args.links]
         text = output_of(words)
@@ -71,12 +80,16 @@ class Choices:
         return [(row[2], float(row[1])) for row in rows if row], rule and rule[1]
 
     def run(self, ranks, collective, algorithm):
-        words = [f"{self.args.bin}/mpirun", "-n", str(ranks), "--set",
-                 f"transports=self,{self.args.transport}", "--set", f"{collective}={algorithm}"]
+        words = [f"{self.args.bin}/mpirun", "-n", str(ranks), "--set", f"{collective}={algorithm}"]
         if self.args.links:
             words += ["--set", f"links={self.args.links}"]
-        if sys.platform == "linux" and ranks <= os.cpu_count():
-            words += ["--bind-to", "core"]
+        if self.world:
+            hosts = ",".join(f"h{i + 1}:{ranks // self.world.count}" for i in range(self.world.count))
+            words = self.world.inside("h1", *words, "--ssh", self.world.enter, "--bind-to", "none", "--host", hosts)
+        else:
+            words += ["--set", f"transports=self,{self.args.transport}"]
+            if sys.platform == "linux" and ranks <= os.cpu_count():
+                words += ["--bind-to", "core"]
         words += [f"{self.args.bin}/mpi-bench", collective, "-t", str(self.args.time), "-q"]
         for sizes, step in ((f"{SIZES[0]}:{SIZES[1]}", "128"), (f"{SIZES[2]}:{SIZES[4]}", "16")):
             for kind in self.args.data:
@@ -89,7 +102,8 @@ class Choices:
     @staticmethod
     def measured(words):
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
-            output_of([*words, "--json", file.name])
+            # No run may reckon with what an earlier one has seen of its lines.
+            output_of([*words, "--json", file.name], dict(os.environ, POMONA_LEARN_LINKS="no"))
             return json.loads(Path(file.name).read_text())["rows"]
 
     def repeat(self):
@@ -124,6 +138,8 @@ class Choices:
                 for size in SIZES:
                     prices, rule = self.explained(ranks, collective, size)
                     choice = f"{rule} (rule)" if rule and ":" in rule else rule or prices[0][0]
+                    if self.world:
+                        choice = "auto"
                     case = (ranks, collective, size)
                     by_kind = {name: self.taken(case, [name, "auto"] if name == choice else [name])
                                for name in dict.fromkeys([choice, *(name for name, _ in prices)])}
@@ -147,6 +163,8 @@ def parse():
     parser.add_argument("-n", "--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--collectives", nargs="+", default=COLLECTIVES, choices=COLLECTIVES)
     parser.add_argument("--transport", default="shm", choices=["shm", "tcp"])
+    parser.add_argument("--hosts", type=int, default=0, help="network namespaces that the ranks are on")
+    parser.add_argument("--rate", type=int, default=1000, help="Mb/s of each host's cable")
     parser.add_argument("--links", default="", help="costs to choose by, as the parameter links")
     parser.add_argument("-r", "--repeat", type=int, default=5)
     parser.add_argument("-t", "--time", type=float, default=0.02, help="seconds per size and run")
@@ -155,12 +173,29 @@ def parse():
                         help="that lies where it lay, or is written anew before each call")
     parser.add_argument("--limit", type=float, default=1.25, help="ratio that is good enough")
     parser.add_argument("--json", help="write everything to this file")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.bin = str(Path(args.bin).resolve())
+    if args.hosts and any(ranks % args.hosts for ranks in args.ranks):
+        parser.error("every host has as many ranks as the others")
+    return args
 
 
 def main():
     args = parse()
-    choices = Choices(args)
+    if args.hosts == 0:
+        return judge(args, None)
+    if not host_world.possible():
+        return 77
+    world = host_world.HostWorld(args.hosts)
+    try:
+        world.shape(args.rate)
+        return judge(args, world)
+    finally:
+        world.close()
+
+
+def judge(args, world):
+    choices = Choices(args, world)
     load = [round(os.getloadavg()[0], 2)]
     choices.repeat()
     load.append(round(os.getloadavg()[0], 2))
@@ -181,7 +216,7 @@ def main():
         document = {"schema": 1, "tool": "choices", "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                     "command": "tests/bench/choices.py " + " ".join(sys.argv[1:]),
                     "cores": os.cpu_count(), "load": load, "statistic": args.statistic,
-                    "repetitions": args.repeat, "transport": args.transport, "links": args.links,
+                    "repetitions": args.repeat, "transport": "hosts" if world else args.transport, "links": args.links,
                     "data": args.data,
                     "good": good, "within 1.15": near, "rows": rows}
         keep(document, args.json)
