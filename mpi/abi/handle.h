@@ -1,7 +1,8 @@
 // mpi/abi/handle.h: handles to objects and back.
 // Idea: a predefined handle is a number below 0x400 and indexes the process's table; any other is
 // the object's address, checked by its kind word. A wrong handle resolves to null; one at which no
-// memory lies is found out where that costs right ones nothing.
+// memory lies is found out where that costs right ones nothing, and of programs that are checked
+// (POMONA_CHECK) always.
 #pragma once
 
 #include "mpi/abi/current.h"
@@ -18,16 +19,27 @@
 
 namespace pomona {
 
+// In units of 4 GiB, how much of the user's half holds usual addresses, without the first unit; 0
+// where each address is looked up (POMONA_CHECK). A variable in the place of a constant: right
+// handles pay for no further question. It is written where current_process is. Compilers compare
+// with a plain one where it lies, with an atomic one they do not.
+#ifdef __x86_64__
+constexpr int kAddressBits = 47;
+#else
+constexpr int kAddressBits = 48;
+#endif
+#if defined(POMONA_RANKS_AS_THREADS)
+using UsualUnits = std::atomic<uintptr_t>;
+#else
+using UsualUnits = uintptr_t;
+#endif
+inline constinit UsualUnits usual_units{(uintptr_t{1} << (kAddressBits - 32)) - 1};
+
 // Where the system puts the objects of most programs: aligned, above 4 GiB (below lie the heaps of
 // programs linked to a fixed address), and below the end of the user's half.
 inline bool usual_address(uintptr_t bits) {
-#ifdef __x86_64__
-    constexpr int address_bits = 47;
-#else
-    constexpr int address_bits = 48;
-#endif
     // The rotation brings the bits that an aligned address does not have to the top.
-    return (std::rotr(bits, 3) >> 29) - 1 < (uintptr_t{1} << (address_bits - 32)) - 1;
+    return (std::rotr(bits, 3) >> 29) - 1 < usual_units;
 }
 // Between which addresses below 4 GiB objects have been found. A program at a fixed address has its
 // heap there, one range that grows; between two places in it nothing needs asking.
@@ -49,6 +61,8 @@ inline constinit LowHeap low_heap;
 // The object at another address, if there is memory: garbage is mostly small, negative or no
 // address.
 Object* object_at(uintptr_t bits);
+// From now on no address is usual, of any rank of this process: the program is checked.
+void look_up_all_handles();
 
 inline Object* resolve_any(const void* handle, Kind kind) {
     auto bits = reinterpret_cast<uintptr_t>(handle);

@@ -23,12 +23,12 @@ CheckedRequest::CheckedRequest(Checker& checker, const Checker::Call& call)
     mode = call.mode;
     persistent_ = inactive_ = call.persistent;
     if (is_send) types = call.types ? *call.types : signature_of(*call.data.type, call.data.count);
-    checker_.requests_.insert(this);
+    checker_.add_request(this);
 }
 
 CheckedRequest::~CheckedRequest() {
     end();
-    checker_.requests_.erase(this);
+    checker_.remove_request(this);
 }
 
 Memory CheckedRequest::memory() const { return {buffer, count, type, !is_send}; }

@@ -131,6 +131,21 @@ void Checker::given_back(const Object* object) {
     if (found->second.functions.empty()) handles_.erase(found);
 }
 
+bool Checker::holds(const Object* object) {
+    std::lock_guard guard(mutex_);
+    return handles_.contains(object) || requests_.contains(object);
+}
+
+void Checker::add_request(const CheckedRequest* request) {
+    std::lock_guard guard(mutex_);
+    requests_[request] = request;
+}
+
+void Checker::remove_request(const CheckedRequest* request) {
+    std::lock_guard guard(mutex_);
+    requests_.erase(request);
+}
+
 namespace {
 struct Noun {
     pomona::Kind kind;
@@ -171,7 +186,7 @@ std::vector<std::string> Checker::left() {
     std::map<std::string, int> requests;
     {
         Engine::Hold hold(process_.engine);
-        for (const CheckedRequest* each : requests_)
+        for (const auto& [object, each] : requests_)
             if (each->held_by_user() && !each->parent) ++requests[each->text()];
         for (const auto& [number, owner] : owners_)
             if (owner.collective) ++requests[owner.text];

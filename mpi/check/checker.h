@@ -68,6 +68,10 @@ public:
     // ---- handles
     void handed_out(const Object* object, std::string function);
     void given_back(const Object* object);
+    // Handed out and not given back, or the request of a send or receive.
+    bool holds(const Object* object);
+    void add_request(const CheckedRequest* request);  // with the engine held
+    void remove_request(const CheckedRequest* request);
     // A line for each kind of thing that the user has not given back; empty when there is none.
     std::vector<std::string> left();
     // The same of keyvals, which are no objects, by the functions that made them; or "".
@@ -98,8 +102,9 @@ private:
     BufferUses uses_;                             // with the engine held
     std::unordered_map<uint64_t, Owner> owners_;  // the same
     uint64_t owners_made_ = 0;
-    std::set<const CheckedRequest*> requests_;  // the same
-    std::set<std::string> sentences_;           // by mutex_
+    // Changed with the engine and mutex_ held, so that either does for reading.
+    std::unordered_map<const Object*, const CheckedRequest*> requests_;
+    std::set<std::string> sentences_;  // by mutex_
     struct Handle {
         pomona::Kind kind;
         std::vector<std::string> functions;  // that gave it to the user, once or more

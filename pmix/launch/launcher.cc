@@ -223,9 +223,11 @@ void Launcher::judge(Process& process, int status) {
     if (continues()) return go_on_without(process, code, fate);
     // Our reader has gone (mpirun ... | head): nothing to complain of. Scripts pass on a code.
     bool unread = (signal == SIGPIPE || code == 128 + SIGPIPE) && stdout_->broken();
+    bool unchecked = (signal == SIGSEGV || signal == SIGBUS) && left_mpi && !checks_;
     if (!unread)
-        say(format("rank {} (pid {}, {}) on {} {}; the job ends{}", process.rank, process.pid,
-                   process.name, host_of(process), fate, silent ? " with code 1" : ""));
+        say(format("rank {} (pid {}, {}) on {} {}; the job ends{}{}", process.rank, process.pid,
+                   process.name, host_of(process), fate, silent ? " with code 1" : "",
+                   unchecked ? messages::died_unchecked : ""));
     look_for_another_mpi(process);
     end_job(code, signal ? 0 : kExitGrace, SIGTERM);
 }

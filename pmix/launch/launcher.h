@@ -219,8 +219,9 @@ private:
     std::string if_include_, if_exclude_;              // the parameters
     std::map<std::string, uint32_t> parameter_files_;  // by config_of
     bool learns_links_ = false;
-    int64_t began_ = 0;  // seconds since 1970
-    LinesSeen lines_;    // between the hosts, as ranks tell when they leave
+    bool checks_ = false;  // POMONA_CHECK
+    int64_t began_ = 0;    // seconds since 1970
+    LinesSeen lines_;      // between the hosts, as ranks tell when they leave
     std::vector<std::vector<std::byte>> parameter_bytes_;
 
     event_base* base_ = nullptr;

@@ -46,6 +46,7 @@ void Launcher::read_parameters() {
     if (options_.silence_seconds > 0) silence_ = options_.silence_seconds;
     asks_systems_ = options_.silence_seconds <= 0 && params.source("link_grace_s") == "built-in";
     learns_links_ = params.learn_links;
+    checks_ = params.check;
     if_include_ = params.if_include;
     if_exclude_ = params.if_exclude;
     began_ = std::time(nullptr);

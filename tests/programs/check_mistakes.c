@@ -5,7 +5,10 @@
 #include "check.h"
 #include "tells.h"
 
+#include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static MPI_Comm comm;
 
@@ -255,6 +258,42 @@ static void requests(void) {
     goes_on();
 }
 
+/* Handles that look like addresses of objects, where no memory is: before, inside and at the end of
+ * memory that was there, and where it ends within what an object takes. */
+static void garbage(void) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char* memory = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int data[4] = {0}, count;
+    context("handles without memory");
+    CHECK(memory != MAP_FAILED);
+    if (memory == MAP_FAILED) return;
+    CHECK_EQ(0, munmap(memory + page, 3 * page));
+    CHECK_EQ(0, mprotect(memory, page, PROT_READ));
+    char* values[] = {memory + 2 * page, memory + page + 64, memory + 4 * page - 8,
+                      memory + page,     memory + page - 8,  memory};
+    for (size_t i = 0; i < sizeof values / sizeof *values; ++i) {
+        MPI_Request request = (MPI_Request)values[i], two[] = {MPI_REQUEST_NULL, request};
+        MPI_Comm bad = (MPI_Comm)values[i], made;
+        MPI_Datatype type = (MPI_Datatype)values[i];
+        MPI_Info info = (MPI_Info)values[i];
+        CHECK_EQ(MPI_ERR_COMM, class_of(MPI_Comm_size(bad, &count)));
+        CHECK_EQ(MPI_ERR_COMM, class_of(MPI_Send(data, 1, MPI_INT, 0, 0, bad)));
+        CHECK_EQ(MPI_ERR_COMM, class_of(MPI_Barrier(bad)));
+        CHECK_EQ(MPI_ERR_COMM, class_of(MPI_Comm_dup(bad, &made)));
+        CHECK_EQ(MPI_ERR_TYPE, class_of(MPI_Type_size(type, &count)));
+        CHECK_EQ(MPI_ERR_TYPE, class_of(MPI_Send(data, 1, type, 0, 0, comm)));
+        CHECK_EQ(MPI_ERR_OP, class_of(MPI_Allreduce(data, data + 2, 1, MPI_INT, (MPI_Op)values[i], comm)));
+        CHECK_EQ(MPI_ERR_REQUEST, class_of(MPI_Wait(&request, MPI_STATUS_IGNORE)));
+        CHECK_EQ(MPI_ERR_REQUEST, class_of(MPI_Waitall(2, two, MPI_STATUSES_IGNORE)));
+        CHECK_EQ(MPI_ERR_GROUP, class_of(MPI_Group_size((MPI_Group)values[i], &count)));
+        CHECK_EQ(MPI_ERR_INFO, class_of(MPI_Info_get_nkeys(info, &count)));
+        CHECK_EQ(MPI_ERR_WIN, class_of(MPI_Win_fence(0, (MPI_Win)values[i])));
+        CHECK_EQ(MPI_ERR_FILE, class_of(MPI_File_close(&(MPI_File){(MPI_File)values[i]})));
+    }
+    CHECK_EQ(0, munmap(memory, page));
+    goes_on();
+}
+
 int main(int argc, char** argv) {
     start(&argc, &argv);
     const char* wanted = getenv("POMONA_CHECK");
@@ -271,6 +310,7 @@ int main(int argc, char** argv) {
     types();
     buffers();
     requests();
+    garbage();
     CHECK_OK(MPI_Comm_free(&comm));
     return finish();
 }

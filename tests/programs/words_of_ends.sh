@@ -103,6 +103,22 @@ died killed 'kill(getpid(), SIGKILL)' 'was killed by signal 9 (Killed'
 died exited '_exit(3)' 'exited with code 3 without calling MPI_Finalize'
 died silent '_exit(0)' 'exited without calling MPI_Finalize'
 
+# A handle that points nowhere, in a program that is not checked, and in one that is.
+# Sanitizers would tell of it in words of their own.
+export ASAN_OPTIONS="${ASAN_OPTIONS-}:handle_segv=0" TSAN_OPTIONS="${TSAN_OPTIONS-}:handle_segv=0"
+nowhere='int n; MPI_Comm_size((MPI_Comm)0x7ab0deadbee8, &n);'
+program nowhere "$nowhere" 1
+[ $code = 139 ] || fault "the code should be 139"
+once "Segmentation fault.*; the job ends. If that was in a call of MPI: with POMONA_CHECK=1"
+export POMONA_CHECK=1
+program nowhere_checked "$nowhere" 1
+unset POMONA_CHECK
+once "MPI_Comm_size: .*comm is not a valid communicator"
+has_not err "Segmentation fault"
+program elsewhere 'MPI_Finalize(); kill(getpid(), SIGSEGV);' 1
+has err "Segmentation fault"
+has_not err "POMONA_CHECK"
+
 # A program alone, without mpirun: nobody else tells its error.
 timeout 30 "$folder/fatal" > "$folder/out" 2> "$folder/err"
 code=$?
