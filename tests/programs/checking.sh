@@ -95,6 +95,18 @@ program funneled 'MPI_Comm_rank(MPI_COMM_WORLD, &rank); pthread_t thread;
     pthread_create(&thread, 0, act, data); pthread_join(thread, 0);'
 fails
 has "MPI_Send on MPI_COMM_SELF: A thread calls it that has not called MPI_Init, and the thread level is MPI_THREAD_SINGLE"
+# A thread that only waits, or tests, or starts what the main thread has made.
+for call in 'Wait(&shared, MPI_STATUS_IGNORE)' 'Waitall(1, &shared, MPI_STATUSES_IGNORE)' 'Start(&kept)' \
+    'Test(&shared, &over, MPI_STATUS_IGNORE)'; do
+    threads="static MPI_Request shared, kept; static int over; static void* act(void* data) { MPI_$call; return data; }"
+    program funneled_waits 'pthread_t thread; MPI_Irecv(data, 1, MPI_INT, 0, 3, MPI_COMM_SELF, &shared);
+        MPI_Send_init(reals, 1, MPI_INT, 0, 4, MPI_COMM_SELF, &kept);
+        MPI_Send(reals, 1, MPI_INT, 0, 3, MPI_COMM_SELF);
+        pthread_create(&thread, 0, act, data); pthread_join(thread, 0);' '' \
+        'int level; MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);'
+    fails
+    has "MPI_${call%%(*} .*A thread calls it that has not called MPI_Init, and the thread level is MPI_THREAD_FUNNELED"
+done
 threads='static void* act(void* data) { MPI_Barrier(MPI_COMM_SELF); return data; }'
 program funneled_too 'pthread_t thread; pthread_create(&thread, 0, act, data); pthread_join(thread, 0);' '' \
     'int level; MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);'
