@@ -81,6 +81,18 @@ long peers(MPI_Comm comm) {
     return error == MPI_SUCCESS ? size : 0;
 }
 
+long members(MPI_Comm comm) {
+    int size = 0;
+    return PMPI_Comm_size(comm, &size) == MPI_SUCCESS ? size : 0;
+}
+
+bool at_root(MPI_Comm comm, Integer root) {
+    int inter = 0, rank = MPI_PROC_NULL;
+    if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS) return false;
+    if (inter) return root == MPI_ROOT;
+    return PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && root == rank;
+}
+
 namespace {
 long degree(MPI_Comm comm, bool in) {
     int topology = MPI_UNDEFINED, into = 0, out = 0, weighted = 0, rank = 0;

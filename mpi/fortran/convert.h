@@ -296,6 +296,8 @@ private:
 // ---- lengths of arrays that no argument tells
 
 long peers(MPI_Comm comm);
+long members(MPI_Comm comm);                // of its own group
+bool at_root(MPI_Comm comm, Integer root);  // this process is it, also of an intercommunicator
 long indegree(MPI_Comm comm);
 long outdegree(MPI_Comm comm);
 inline int dimensions(MPI_Comm comm) {

@@ -112,6 +112,31 @@ void Copy::empty() {
         [this](char* place, char* dense) { std::memcpy(place, dense, section_.element_bytes); });
 }
 
+void Reach::add(MPI_Count count, MPI_Datatype type, MPI_Count at) {
+    if (count <= 0 || type == MPI_DATATYPE_NULL) return;
+    MPI_Count bound = 0, extent = 0, true_bound = 0, true_extent = 0;
+    PMPI_Type_get_extent_c(type, &bound, &extent);
+    PMPI_Type_get_true_extent_c(type, &true_bound, &true_extent);
+    // What the elements touch: the last one may well have an extent that goes beyond the section.
+    MPI_Count steps = (count - 1) * extent;
+    lowest = std::min(lowest, at + true_bound + std::min<MPI_Count>(steps, 0));
+    highest = std::max(highest, at + true_bound + true_extent + std::max<MPI_Count>(steps, 0));
+}
+
+bool Reach::within(const Descriptor& section) const {
+    return lowest >= 0 &&
+           highest <= elements_of(section) * static_cast<MPI_Count>(section.element_bytes);
+}
+
+std::string Reach::problem(const char* name, const Descriptor& section) const {
+    if (within(section)) return {};
+    if (lowest < 0) return std::string(name) + " is a section, and the datatype begins before it";
+    auto element = static_cast<MPI_Count>(section.element_bytes);
+    std::string has = std::to_string(elements_of(section));
+    std::string needs = std::to_string(element > 0 ? (highest + element - 1) / element : highest);
+    return std::string(name) + " is a section of " + has + " elements, and the call needs " + needs;
+}
+
 Whole::Whole(const Descriptor* section, Direction direction) : section_(section) {
     if (contiguous(*section) || !section->base) return;
     copy_ = std::make_unique<Copy>(*section, direction);
@@ -137,20 +162,15 @@ Counted::~Counted() {
 bool Counted::describe() {
     MPI_Count size = 0, bound = 0, extent = 0, true_bound = 0, true_extent = 0;
     if (type_ == MPI_DATATYPE_NULL) return false;
+    reach_.add(count_, type_);
+    if (!reach_.within(*section_)) {
+        good_ = false;
+        return false;
+    }
     PMPI_Type_size_c(type_, &size);
     PMPI_Type_get_extent_c(type_, &bound, &extent);
     PMPI_Type_get_true_extent_c(type_, &true_bound, &true_extent);
     auto element = static_cast<MPI_Count>(section_->element_bytes);
-    // What the elements touch: the last one may well have an extent that goes beyond the section.
-    MPI_Count steps = (count_ - 1) * extent;
-    MPI_Count lowest = true_bound + std::min<MPI_Count>(steps, 0);
-    MPI_Count highest = true_bound + true_extent + std::max<MPI_Count>(steps, 0);
-    lowest_ = lowest;
-    needed_ = highest;
-    if (lowest < 0 || highest > elements_of(*section_) * element) {
-        good_ = false;
-        return false;
-    }
     bool gapless = bound == 0 && extent == size && true_bound == 0 && true_extent == size;
     if (!gapless || size == 0 || element % size != 0) return false;
     MPI_Count in_element = element / size;
@@ -168,12 +188,8 @@ bool Counted::describe() {
 
 std::string Counted::problem(const char* name) const {
     if (good_) return {};
-    auto element = static_cast<MPI_Count>(section_->element_bytes);
-    MPI_Count has = elements_of(*section_);
-    if (lowest_ < 0) return std::string(name) + " is a section, and the datatype begins before it";
-    if (element > 0 && needed_ > has * element)
-        return std::string(name) + " is a section of " + std::to_string(has) +
-               " elements, and the call needs " + std::to_string((needed_ + element - 1) / element);
+    std::string reach = reach_.problem(name, *section_);
+    if (!reach.empty()) return reach;
     return gaps_problem(name, *section_);
 }
 

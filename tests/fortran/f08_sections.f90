@@ -201,7 +201,7 @@ contains
     integer, asynchronous :: a(10), b(10)
     type(MPI_Request) :: request
     type(MPI_Datatype) :: below, wide
-    integer :: code
+    integer :: code, position
     a = 0
     call MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN)
     call MPI_Send(a(1:9:2), 7, MPI_INTEGER, 0, 0, MPI_COMM_SELF, code)
@@ -223,6 +223,52 @@ contains
     call MPI_Type_free(below)
     call MPI_Send(a(1:9:2), 5, MPI_INTEGER, MPI_PROC_NULL, 0, MPI_COMM_SELF, code)
     call equal(code, MPI_SUCCESS, 'a section that fits')
+    ! Sections that are copied.
+    call MPI_Allreduce(a(1:9:2), b, 7, MPI_INTEGER, MPI_SUM, MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Allreduce: sendbuf is a section of 5 elements, and the call needs 7')
+    call MPI_Reduce(a, b(1:9:4), 4, MPI_INTEGER, MPI_SUM, 0, MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Reduce: recvbuf is a section of 3 elements, and the call needs 4')
+    call MPI_Iscan(a(1:9:2), b(1:9:2), 6, MPI_INTEGER, MPI_SUM, MPI_COMM_SELF, request, code)
+    call tells(code, 'MPI_Iscan: sendbuf is a section of 5 elements, and the call needs 6')
+    call MPI_Reduce_local(a(1:9:2), b, 6, MPI_INTEGER, MPI_SUM, code)
+    call tells(code, 'MPI_Reduce_local: inbuf is a section of 5 elements, and the call needs 6')
+    call MPI_Reduce_scatter(a(1:9:2), b, [8], MPI_INTEGER, MPI_SUM, MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Reduce_scatter: sendbuf is a section of 5 elements, and the call needs 8')
+    call MPI_Reduce_scatter_block(a, b(1:9:4), 4, MPI_INTEGER, MPI_SUM, MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Reduce_scatter_block: recvbuf is a section of 3 elements, and the call needs 4')
+    call MPI_Gather(a, 6, MPI_INTEGER, b(1:9:2), 6, MPI_INTEGER, 0, MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Gather: recvbuf is a section of 5 elements, and the call needs 6')
+    call MPI_Gatherv(a, 2, MPI_INTEGER, b(1:9:2), [2], [4], MPI_INTEGER, 0, MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Gatherv: recvbuf is a section of 5 elements, and the call needs 6')
+    call MPI_Iallgather(a, 6, MPI_INTEGER, b(1:9:2), 6, MPI_INTEGER, MPI_COMM_SELF, request, code)
+    call tells(code, 'MPI_Iallgather: recvbuf is a section of 5 elements, and the call needs 6')
+    call MPI_Scatter(a(1:9:2), 6, MPI_INTEGER, b, 6, MPI_INTEGER, 0, MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Scatter: sendbuf is a section of 5 elements, and the call needs 6')
+    call MPI_Alltoall(a(1:9:2), 6, MPI_INTEGER, b, 6, MPI_INTEGER, MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Alltoall: sendbuf is a section of 5 elements, and the call needs 6')
+    call MPI_Alltoallv(a, [3], [0], MPI_INTEGER, b(1:9:2), [3], [4], MPI_INTEGER, MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Alltoallv: recvbuf is a section of 5 elements, and the call needs 7')
+    call MPI_Alltoallw(a(1:9:2), [6], [0], [MPI_INTEGER], b, [6], [0], [MPI_INTEGER], MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Alltoallw: sendbuf is a section of 5 elements, and the call needs 6')
+    position = 0
+    call MPI_Pack(b, 5, MPI_INTEGER, a(1:9:2), 6 * storage_size(a) / 8, position, MPI_COMM_SELF, code)
+    call tells(code, 'MPI_Pack: outbuf is a section of 5 elements, and the call needs 6')
+    ! What fits, also at the end of a section, and what means nothing at this process.
+    a = [(i, i = 1, 10)]
+    b = -1
+    call MPI_Gatherv(a, 2, MPI_INTEGER, b(1:9:2), [2], [3], MPI_INTEGER, 0, MPI_COMM_SELF, code)
+    call equal(code, MPI_SUCCESS, 'a block at the end of a section')
+    call that(all(b == [-1, -1, -1, -1, -1, -1, 1, -1, 2, -1]), 'its elements')
+    call MPI_Reduce_scatter_block(MPI_IN_PLACE, b(1:9:2), 5, MPI_INTEGER, MPI_SUM, MPI_COMM_SELF, code)
+    call equal(code, MPI_SUCCESS, 'in place')
+    call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)
+    if (rank == 0) then
+      call MPI_Reduce(a, b, 10, MPI_INTEGER, MPI_SUM, 0, MPI_COMM_WORLD, code)
+    else
+      call MPI_Reduce(a, b(1:9:4), 10, MPI_INTEGER, MPI_SUM, 0, MPI_COMM_WORLD, code)
+    end if
+    call equal(code, MPI_SUCCESS, 'a section that only the root would use')
+    call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL)
     call MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL)
   end subroutine misfits
   subroutine tells(code, words)

@@ -84,6 +84,44 @@ def partners(routine, p):
     return count, datatype
 
 
+def reach(routine, p):
+    """What a call reaches of a buffer whose section is copied: the condition under which the buffer
+    means anything, or "", and the arguments of Whole::holds()."""
+    name, comm = routine.name.lower(), "to_c<MPI_Comm>(*comm)"
+    size = next((q for q in routine.params if q.name in ("insize", "outsize")), None)
+    if size:
+        return "", f"*{size.name}, MPI_BYTE"
+    root = routine.param("root")
+    one = routine.param("datatype")
+    if one:
+        datatype = "to_c<MPI_Datatype>(*datatype)"
+        in_place = "" if p.name == "sendbuf" else "buffer_of(sendbuf) == MPI_IN_PLACE"
+        if "reduce_scatter_block" in name:
+            times = "" if p.name == "sendbuf" else f"{in_place} ? "
+            other = "" if p.name == "sendbuf" else " : *recvcount"
+            return "", f"{times}*recvcount * members({comm}){other}, {datatype}"
+        if "reduce_scatter" in name:
+            everything = "true" if p.name == "sendbuf" else in_place
+            return "", f"scattered(recvcounts, {comm}, {everything}), {datatype}"
+        # The group of an intercommunicator's root sends nothing, and only the root receives.
+        means = ""
+        if root:
+            means = "*root >= 0" if p.name == "sendbuf" else f"at_root({comm}, *root)"
+        return means, f"*count, {datatype}"
+    side = "send" if p.name.startswith("send") else "recv"
+    count = next(q for q in routine.params if q.name in (f"{side}count", f"{side}counts"))
+    datatype = next(q for q in routine.params if q.name in (f"{side}type", f"{side}types"))
+    places = next((q for q in routine.params if q.name in ("displs", f"{side[0]}displs")), None)
+    blocks = f"peers({comm})"
+    if "neighbor" in name:
+        blocks = f"{'out' if side == 'send' else 'in'}degree({comm})"
+    types = f"c_{datatype.name}.data()" if datatype.array else f"to_c<MPI_Datatype>(*{datatype.name})"
+    means = f"at_root({comm}, *root)" if root else ""
+    if places:
+        return means, f"{blocks}, {count.name}, {places.name}, {types}"
+    return means, f"*{count.name} * {blocks}, {types}"
+
+
 def integer(p):
     """The C type of an INTEGER of some kind, from the C prototype."""
     if p.c is None or p.c.base == "int":
@@ -101,6 +139,7 @@ class Body:
         self.bind_c = f08 and any(p.is_buffer for p in routine.params)
         self.declared, self.hidden = [], []
         self.before, self.after_success, self.after = [], [], []
+        self.reaches = []  # after what the arguments need
         self.parts, self.checks = [], []
         self.problems = []  # of the checks, in words
         self.replaced = {}  # arguments that a section's datatype changes
@@ -124,7 +163,7 @@ class Body:
         if self.checks:
             why = f'complaint("{self.routine.name}", {{{", ".join(self.problems)}}})'
             call = f"{' && '.join(self.checks)} ? {call} : refuse({self.owner()}, {why})"
-        lines = ["    " + line for line in self.before]
+        lines = ["    " + line for line in self.before + self.reaches]
         lines.append(f"    int error = {call};")
         if self.after_success:
             lines.append("    if (error == MPI_SUCCESS) {")
@@ -195,7 +234,12 @@ class Body:
         direction = f"Direction::{ {'in': 'in', 'out': 'out'}.get(p.direction, 'both') }"
         if mode == "whole":
             self.before.append(f"Whole c_{p.name}({p.name}, {direction});")
+            means, arguments = reach(self.routine, p)
+            means = f"c_{p.name}.copied() && {means}" if means else f"c_{p.name}.copied()"
+            self.reaches.append(f"if ({means}) c_{p.name}.holds({arguments});")
             self.parts.append(f"c_{p.name}")
+            self.checks.append(f"c_{p.name}.good()")
+            self.problems.append(f'c_{p.name}.problem("{p.name}")')
             self.replaced[p.name] = f"c_{p.name}.address()"
         elif mode == "no_gaps":
             self.checks.append(f"contiguous(*{p.name})")
