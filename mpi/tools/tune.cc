@@ -5,6 +5,7 @@
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 #include "btl/base/links_file.h"
+#include "mpi/tools/command_output.h"
 #include "mpi/tools/links.h"
 #include "mpi/tools/quiet.h"
 #include "mpi/tools/report.h"
@@ -21,8 +22,6 @@
 #include <cstdint>
 #include <optional>
 #include <sched.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 extern char** environ;
@@ -48,35 +47,11 @@ struct Reading {
 };
 
 // What the command prints; empty when it fails, which it explains itself.
-std::string output_of(const std::vector<std::string>& command) {
-    int ends[2];
-    if (pipe(ends) != 0) return complain(os_text(errno)), "";
-    for (int end : ends) fcntl(end, F_SETFD, FD_CLOEXEC);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-    std::vector<char*> words;
-    for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-    words.push_back(nullptr);
-    pid_t child = -1;
-    int failed = posix_spawn(&child, words[0], &actions, nullptr, words.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    std::string out;
-    if (failed) {
-        complain(pomona::format("{} cannot be started: {}", command[0], os_text(failed)));
-    } else {
-        char part[4096];
-        for (ssize_t got; (got = read(ends[0], part, sizeof part)) != 0;) {
-            if (got > 0) out.append(part, static_cast<size_t>(got));
-            else if (errno != EINTR) break;
-        }
-        int status = 0;
-        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-        if (status != 0) out.clear();
-    }
-    close(ends[0]);
-    return out;
+std::string text_of(const std::vector<std::string>& command) {
+    CommandOutput out = output_of(command);
+    if (out.failed)
+        complain(pomona::format("{} cannot be started: {}", command[0], os_text(out.failed)));
+    return out.text;
 }
 
 // From here on this process, and what it starts, may use one core or (false) those of the start.
@@ -120,7 +95,7 @@ bool measure(Reading& reading) {
                        {"links=built-in", "allreduce=chunks", "bcast=chunks"});
     command.insert(command.end(), {own_program(), "tune", "--rank"});
     if (!use_one_core(reading.one_core)) return false;
-    std::string found = output_of(command);
+    std::string found = text_of(command);
     use_one_core(false);
     if (parse_measurement(found, reading.measured)) {
         reading.link = fit_link(reading.measured.points, reading.measured.gap_ns);
@@ -249,7 +224,7 @@ bool time_choices(int ranks, coll::Links links, std::vector<ChoiceTimes>& out) {
     if (ranks > cores) links.crowd = static_cast<double>(ranks) / cores;  // as mpirun would say it
     auto command = mpirun_command(ranks, true, "self,shm", timing_sets(links));
     command.insert(command.end(), {own_program(), "tune", "--choices-rank", "1"});
-    if (parse_choice_times(output_of(command), out)) return true;
+    if (parse_choice_times(text_of(command), out)) return true;
     complain(pomona::format("The algorithms of {} ranks could not be timed", ranks));
     return false;
 }
@@ -362,7 +337,7 @@ bool time_choices_between(const TuneOptions& options, size_t hosts, const coll::
                    {"--bind-to", "none", "--map-by", "ppr:1:node", "--host", options.hosts});
     if (!options.ssh.empty()) command.insert(command.end(), {"--ssh", options.ssh});
     command.insert(command.end(), {own_program(), "tune", "--choices-rank", std::to_string(hosts)});
-    if (parse_choice_times(output_of(command), out)) return true;
+    if (parse_choice_times(text_of(command), out)) return true;
     complain("The algorithms between the hosts could not be timed");
     return false;
 }

@@ -4,7 +4,9 @@
 import json
 import os
 import re
+import signal
 import subprocess
+import time
 import unittest
 
 from links_case import POMONA, LinksCase
@@ -63,6 +65,60 @@ class Tune(LinksCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("Cannot write the file of measured figures", done.stderr)
         self.assertIn("links=shm=", done.stdout)
+
+    def test_what_it_started_ends_with_it(self):
+        for way in (signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(way.name):
+                tune = subprocess.Popen([POMONA, "tune", "--force", "--links-only", "--dry-run"],
+                                        env=self.environment, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                self.addCleanup(tune.wait)
+                self.addCleanup(tune.kill)
+                # mpirun and both ranks, which stop here and so end for no other reason.
+                self.wait_until(lambda: len(self.descendants(tune.pid, "tune --rank")) >= 3)
+                for pid, command in self.descendants(tune.pid, "tune --rank").items():
+                    if "mpirun" not in command:
+                        os.kill(pid, signal.SIGSTOP)
+                started = self.descendants(tune.pid)
+                self.addCleanup(self.kill_all, started)
+                tune.send_signal(way)
+                tune.wait()
+                self.wait_until(lambda: not self.alive(started))
+
+    def wait_until(self, reached, seconds=60):
+        end = time.monotonic() + seconds
+        while not reached():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+
+    @staticmethod
+    def processes():
+        """(parent, command) of each, by its number."""
+        done = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,command="], capture_output=True, text=True)
+        found = {}
+        for line in done.stdout.splitlines():
+            pid, parent, command = line.split(None, 2)
+            found[int(pid)] = int(parent), command
+        return found
+
+    def descendants(self, root, words=""):
+        """Those below it whose commands have these words: {number: command}."""
+        all_of_them = self.processes()
+        below = {root}
+        for _ in all_of_them:
+            more = {pid for pid, (parent, _) in all_of_them.items() if parent in below} - below
+            if not more:
+                break
+            below |= more
+        return {pid: all_of_them[pid][1] for pid in below - {root} if words in all_of_them[pid][1]}
+
+    def alive(self, started):
+        now = self.processes()
+        return [pid for pid, command in started.items() if pid in now and now[pid][1] == command]
+
+    def kill_all(self, started):
+        for pid in self.alive(started):
+            os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":
