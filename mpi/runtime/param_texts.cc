@@ -1,6 +1,7 @@
 // mpi/runtime/param_texts.cc: see param_texts.h.
 #include "mpi/runtime/param_texts.h"
 
+#include "btl/base/comma_list.h"
 #include "btl/base/log.h"
 #include "btl/tcp/interfaces.h"
 
@@ -12,13 +13,14 @@ namespace pomona {
 void use_start_texts(const Params& params, const Refuse& refuse) {
     std::string unknown = set_log_levels(params.log);
     if (!unknown.empty()) refuse("log", format("\"{}\" is neither a level nor a scope", unknown));
+    // The built-in value names each that there is.
+    const std::string all = Params{}.transports;
     std::istringstream words(params.transports);
     for (std::string word; std::getline(words, word, ',');)
-        if (word != "self" && word != "shm" && word != "rdma" && word != "tcp")
+        if (!lists(all, word))
             refuse("transports",
-                   format("\"{}\" is no transport; expected are some of self, shm, rdma and tcp, "
-                          "separated by commas",
-                          word));
+                   format("\"{}\" is no transport; expected are some of {}, separated by commas",
+                          word, all));
 }
 
 void check_texts(const Params& params, const Refuse& refuse) {
