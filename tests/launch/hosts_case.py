@@ -1,5 +1,5 @@
 # tests/launch/hosts_case.py: what tests of mpirun over several hosts share. The hosts are
-# namespaces of this machine (../host_world.py). Needs what test_launch.py needs.
+# namespaces of this machine (../host_world.py). Needs what launch_case.py needs.
 import contextlib
 import os
 import shutil
@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from host_world import HostCase, command_of  # noqa: F401
-from test_launch import MPIRUN, PATIENCE, alive, clean_environment, wait_until
+from launch_case import MPIRUN, PATIENCE, alive, clean_environment, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MPICC = os.path.join(os.path.dirname(MPIRUN), "mpicc")

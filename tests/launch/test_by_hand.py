@@ -1,6 +1,6 @@
 # tests/launch/test_by_hand.py: programs without torch whose ranks are started one at a time, by
 # RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, with no launcher: on one machine and on two hosts
-# (namespaces). Needs what test_launch.py needs.
+# (namespaces). Needs what launch_case.py needs.
 import contextlib
 import os
 import re
@@ -14,7 +14,7 @@ import time
 import unittest
 
 from hosts_case import HERE, MPICC, Case
-from test_launch import PATIENCE, clean_environment, wait_until
+from launch_case import PATIENCE, clean_environment, wait_until
 
 SECRET = "a secret of more than sixteen letters"
 

@@ -1,6 +1,6 @@
 # tests/launch/test_dial_back.py: mpirun --dial-back: agents connect to mpirun, where what starts
 # them passes standard input on and brings nothing back. mpirun runs on h1, agents on h2 and h3.
-# Needs what test_launch.py needs.
+# Needs what launch_case.py needs.
 import contextlib
 import os
 import re
@@ -11,7 +11,7 @@ import time
 import unittest
 
 from hosts_case import Case
-from test_launch import MPIRUN, PATIENCE, alive, wait_until
+from launch_case import MPIRUN, PATIENCE, alive, wait_until
 
 STARTER = """#!/bin/sh
 # Stands for a batch system's starter: HOST command. It reads one line, keeps a copy for the test,

@@ -1,6 +1,6 @@
 # tests/launch/test_ends.py: what must not lose output, hang or hit strangers when things around
 # mpirun go wrong: full disks, hang-ups, few descriptors, processes that outlive their rank, reused
-# process numbers. Needs what test_launch.py needs, and its helpers.
+# process numbers. Needs what launch_case.py needs.
 import fcntl
 import os
 import re
@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-from test_launch import MPIRUN, NEEDS_PMIX, PATIENCE, PROBE, PYTHON, alive, clean_environment, run, wait_until
+from launch_case import MPIRUN, NEEDS_PMIX, PATIENCE, PROBE, PYTHON, alive, clean_environment, run, wait_until
 
 WORKER = ("env", "-u", "POMONA_JOB_ID", PROBE)  # knows PMIx alone
 

@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 from hosts_case import Case, HERE, MPICC
-from test_launch import MPIRUN, PATIENCE
+from launch_case import MPIRUN, PATIENCE
 
 POMONA = os.environ.get("POMONA_TEST_POMONA", "")
 # All reach h1 at ten times the rate at which they reach each other: rings and trees by number do

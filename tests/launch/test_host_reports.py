@@ -9,7 +9,7 @@ import time
 import unittest
 
 from hosts_case import Case
-from test_launch import MPIRUN, PATIENCE
+from launch_case import MPIRUN, PATIENCE
 
 DOCTOR = os.path.join(os.path.dirname(MPIRUN), "pomona")
 

@@ -11,7 +11,7 @@ import time
 import unittest
 
 from hosts_case import Case
-from test_launch import PATIENCE, PROBE, alive, wait_until
+from launch_case import PATIENCE, PROBE, alive, wait_until
 
 
 class Apart(Case):

@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 from hosts_case import Case, HERE, MPICC
-from test_launch import PATIENCE
+from launch_case import PATIENCE
 
 WHOLE = os.environ.get("POMONA_TEST_WHOLE") == "yes"
 POMONA = os.environ.get("POMONA_TEST_POMONA", "")

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 from hosts_case import Case
-from test_launch import MPIRUN, PATIENCE
+from launch_case import MPIRUN, PATIENCE
 
 SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $POMONA_JOB_NODES")
 

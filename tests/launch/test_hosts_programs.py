@@ -10,7 +10,7 @@ import time
 import unittest
 
 from hosts_case import Case, HERE, MPICC, command_of
-from test_launch import alive, wait_until
+from launch_case import alive, wait_until
 
 
 @unittest.skipUnless(os.path.exists(MPICC), "needs mpicc")

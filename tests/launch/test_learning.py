@@ -9,7 +9,7 @@ import unittest
 
 from hosts_case import Case, HERE, MPICC
 from host_world import shape_line
-from test_launch import PATIENCE
+from launch_case import PATIENCE
 
 POMONA = os.environ.get("POMONA_TEST_POMONA", "")
 

@@ -10,7 +10,7 @@ import time
 import unittest
 
 from hosts_case import NEEDS_PRTERUN, Case, prterun_environment
-from test_launch import MPIRUN, PATIENCE, PROBE
+from launch_case import MPIRUN, PATIENCE, PROBE
 
 
 class Reaching(Case):

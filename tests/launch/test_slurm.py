@@ -1,6 +1,6 @@
 # tests/launch/test_slurm.py: jobs under a real Slurm (two nodes on this machine,
 # ../slurm_world.py), by mpirun and by srun alone; and other launchers that mpirun becomes, on this
-# machine and over two hosts. Needs what test_launch.py needs; POMONA_TEST_PRTERUN: PRRTE's prterun.
+# machine and over two hosts. Needs what launch_case.py needs; POMONA_TEST_PRTERUN: PRRTE's prterun.
 import os
 import shutil
 import signal
@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import slurm_world
 from host_world import HostCase
 from hosts_case import NEEDS_PRTERUN, PRTERUN, prterun_environment
-from test_launch import MPIRUN, NEEDS_OPEN_MPI, PATIENCE, PROBE, alive, clean_environment, wait_until
+from launch_case import MPIRUN, NEEDS_OPEN_MPI, PATIENCE, PROBE, alive, clean_environment, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MPICC = os.path.join(os.path.dirname(MPIRUN), "mpicc")

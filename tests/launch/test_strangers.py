@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from test_launch import NEEDS_PMIX
+from launch_case import NEEDS_PMIX
 
 MPIRUN = os.environ["POMONA_TEST_MPIRUN"]
 PROBE = os.environ["POMONA_TEST_PROBE"]

@@ -12,8 +12,8 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from expected import expect
 from rank_tests import TORCH, run_tests
-from ranks_errors import expect
 from torch.distributed.distributed_c10d import _coalescing_manager
 
 warnings.filterwarnings("ignore", category=FutureWarning)

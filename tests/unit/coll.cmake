@@ -1,5 +1,6 @@
 pomona_test(coll_builder unit/coll_builder.cc LIBS pomona_coll LABELS coll)
 pomona_test(coll_run unit/coll_run.cc LIBS pomona_coll LABELS coll)
+pomona_test(coll_gates unit/coll_gates.cc LIBS pomona_coll LABELS coll)
 pomona_test(coll_helper unit/coll_helper.cc LIBS pomona_coll LABELS coll)
 pomona_test(coll_select unit/coll_select.cc LIBS pomona_coll LABELS coll)
 pomona_test(coll_watch unit/coll_watch.cc LIBS pomona_coll LABELS coll)

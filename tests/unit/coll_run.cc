@@ -1,115 +1,19 @@
-// tests/unit/coll_run.cc: the Runner: order, reuse, errors, cancelling, and gates.
+// tests/unit/coll_run.cc: the Runner: order, reuse, errors and cancelling.
 #include "coll/builder.h"
 #include "coll/catalog.h"
-#include "coll/gates.h"
 #include "coll/run.h"
+#include "tests/unit/manual_carrier.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <random>
-#include <thread>
 #include <vector>
 
 namespace pomona::coll {
 namespace {
-
-// Keeps every operation until the test ends it.
-class ManualCarrier final : public Carrier {
-public:
-    struct Operation {
-        bool send;
-        int peer, slot;
-        size_t length;
-        Completion* done;
-    };
-    std::vector<Operation> operations;
-    int cancelled = 0;
-    int at_once = 0;                 // so many posts, looks or messages are over at once
-    std::vector<int> messages_over;  // those: to a peer, or from one (negative)
-    bool lending = false;
-    std::vector<Completion*> next;  // parts of what is computed; only with `turns`
-    bool turns = false;
-    bool helping = false;
-    std::vector<std::pair<AsideReduction, Completion*>> helped;
-    std::vector<ReducingReceive*> reducing;
-    std::vector<Bytes> received;
-    std::vector<std::byte> own_chunk = std::vector<std::byte>(kPieceBytes);  // for all there are
-
-    bool lends(int) override { return lending; }
-    void recv_reducing(int peer, int slot, size_t length, ReducingReceive& receive,
-                       Completion& done) override {
-        operations.push_back({false, peer, slot, length, &done});
-        reducing.push_back(&receive);
-    }
-    bool later(Completion& part) override {
-        if (turns) next.push_back(&part);
-        return turns;
-    }
-    bool aside(const AsideReduction& reduction, Completion& done) override {
-        if (helping) helped.emplace_back(reduction, &done);
-        return helping;
-    }
-    // What an engine does in a turn.
-    void turn() {
-        for (Completion* each : std::exchange(next, {})) each->function(each, nullptr);
-    }
-    void send(int peer, int slot, ConstBytes data, Completion& done) override {
-        operations.push_back({true, peer, slot, data.size(), &done});
-    }
-    void recv(int peer, int slot, Bytes data, Completion& done) override {
-        operations.push_back({false, peer, slot, data.size(), &done});
-        received.push_back(data);
-    }
-    void post(ConstBytes data, size_t, Completion& done) override {
-        operations.push_back({true, -1, 0, data.size(), &done});
-    }
-    void look(int peer, size_t, size_t said, Bytes, Completion& done) override {
-        operations.push_back({false, peer, 0, said_bytes(said), &done});
-    }
-    std::byte* chunk(int, int) override { return own_chunk.data(); }
-    bool post_now(ConstBytes, size_t) { return at_once > 0 && at_once--; }
-    bool look_now(int, size_t, size_t, Bytes) { return at_once > 0 && at_once--; }
-    bool send_now(int peer, int, ConstBytes) { return note_now(peer); }
-    bool recv_now(int peer, int, Bytes) { return note_now(-peer); }
-    void cancel(Completion& done) override {
-        if (std::find(next.begin(), next.end(), &done) != next.end()) return;  // it cannot
-        for (const auto& [reduction, its_done] : helped)
-            if (its_done == &done) return;
-        ++cancelled;
-        end(done, &kWithdrawn);
-    }
-    void end(Completion& done, const Error* error = nullptr) {
-        for (auto it = operations.begin(); it != operations.end(); ++it)
-            if (it->done == &done) {
-                operations.erase(it);
-                return done.function(&done, error);
-            }
-        FAIL() << "an operation ended twice";
-    }
-
-private:
-    bool note_now(int peer) {
-        if (at_once == 0) return false;
-        return --at_once, messages_over.push_back(peer), true;
-    }
-    const Error kWithdrawn{Code::internal, "Withdrawn", -1, 0};
-};
-
-struct Done : Completion {
-    Done() {
-        function = [](Completion* self, const Error* error) {
-            auto* done = static_cast<Done*>(self);
-            ++done->calls;
-            if (error) done->error = *error;
-        };
-    }
-    int calls = 0;
-    Error error{Code::ok, "", -1, 0};
-};
 
 Schedule three_receives() {
     Shape shape{.rank = 0, .size = 4, .element = 1};
@@ -571,138 +475,6 @@ TEST(Runner, can_be_ended_from_outside) {
     EXPECT_EQ(done.error.code, Code::timed_out);
     runner.fail({Code::timed_out, "The job ends", -1, 0});
     EXPECT_EQ(done.calls, 1);
-}
-
-TEST(Runner, waits_for_gates) {
-    Shape shape{.rank = 0, .size = 2, .element = 1};
-    Builder s(shape);
-    s.gate(7, s.input(0, 8));
-    s.send(1, s.input(0, 8));
-    Schedule schedule = s.finish();
-    struct OneGate : Gate {
-        Completion* done = nullptr;
-        int number = 0;
-    } gate;
-    gate.wait = [](Gate* self, int number, Completion& done) {
-        static_cast<OneGate*>(self)->done = &done;
-        static_cast<OneGate*>(self)->number = number;
-    };
-    ManualCarrier carrier;
-    Runner runner;
-    Done done;
-    std::byte input[8];
-    runner.prepare(schedule);
-    runner.start(carrier, {.input = input, .gate = &gate}, done);
-    EXPECT_EQ(gate.number, 7);
-    EXPECT_TRUE(carrier.operations.empty());
-    gate.done->function(gate.done, nullptr);
-    ASSERT_EQ(carrier.operations.size(), 1u);
-    carrier.end(*carrier.operations[0].done);
-    EXPECT_EQ(done.calls, 1);
-}
-
-// Gates opened by other threads: only poll() completes, on the engine's thread; an early one is
-// kept.
-TEST(Gates, open_from_other_threads_and_complete_in_the_turn) {
-    Shape shape{.rank = 0, .size = 2, .element = 1};
-    Builder s(shape);
-    s.gate(0, s.input(0, 8));
-    s.gate(1, s.input(8, 8));
-    s.send(1, s.input(0, 8));
-    s.send(1, s.input(8, 8));
-    Schedule schedule = s.finish();
-    std::atomic<int> woken{0};
-    Gates gates([](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &woken);
-    ASSERT_EQ(gates.make(), 0);
-    ASSERT_EQ(gates.make(), 1);
-    ManualCarrier carrier;
-    Runner runner;
-    Done done;
-    std::byte input[16];
-    runner.prepare(schedule);
-    EXPECT_TRUE(gates.arm());
-    std::thread([&] { Gates::opened(gates.opener(1), true); }).join();  // nobody waits for it yet
-    EXPECT_FALSE(gates.arm()) << "sleeps though a gate has opened";
-    EXPECT_EQ(gates.poll(), 0);
-    runner.start(carrier, {.input = input, .gate = &gates}, done);
-    ASSERT_EQ(carrier.operations.size(), 1u);
-    EXPECT_TRUE(gates.arm());
-    std::thread([&] { Gates::opened(gates.opener(0), true); }).join();
-    EXPECT_EQ(woken, 2);
-    EXPECT_EQ(carrier.operations.size(), 1u);  // not on the other's thread
-    EXPECT_EQ(gates.poll(), 1);
-    EXPECT_EQ(gates.poll(), 0);
-    EXPECT_FALSE(gates.pending());
-    ASSERT_EQ(carrier.operations.size(), 2u);
-    carrier.end(*carrier.operations[1].done);
-    carrier.end(*carrier.operations[0].done);
-    EXPECT_EQ(done.calls, 1);
-    EXPECT_EQ(done.error.code, Code::ok);
-    EXPECT_LT(gates.make(), 2) << "gates are not used again";
-    gates.drop(0);
-}
-
-// Devices on many threads, the engine on one: every step completes once, no gate is lost.
-TEST(Gates, open_at_once_from_many_threads) {
-    constexpr int kThreads = 4, kEach = 500;
-    struct Step : Completion {
-        int calls = 0, failures = 0;
-    };
-    std::vector<Step> steps(kThreads * kEach);
-    for (Step& step : steps)
-        step.function = [](Completion* self, const Error* error) {
-            ++static_cast<Step*>(self)->calls;
-            static_cast<Step*>(self)->failures += error != nullptr;
-        };
-    Gates gates(nullptr, nullptr);
-    std::vector<void*> openers;
-    for (Step& step : steps) {
-        int gate = gates.make();
-        openers.push_back(gates.opener(gate));
-        if (gate % 3) gates.wait_for(gate, step);
-    }
-    std::vector<std::thread> devices;
-    for (int t = 0; t < kThreads; ++t)
-        devices.emplace_back([&, t] {
-            for (size_t i = static_cast<size_t>(t); i < openers.size(); i += kThreads)
-                Gates::opened(openers[i], i % 5 != 0);
-        });
-    int completed = 0;
-    for (size_t i = 0; i < steps.size(); i += 3) {
-        gates.wait_for(static_cast<int>(i), steps[i]);
-        completed += gates.poll();
-    }
-    while (gates.pending()) completed += gates.poll();
-    for (std::thread& device : devices) device.join();
-    EXPECT_LE(completed, kThreads * kEach);
-    for (size_t i = 0; i < steps.size(); ++i) {
-        ASSERT_EQ(steps[i].calls, 1) << i;
-        ASSERT_EQ(steps[i].failures, i % 5 == 0) << i;
-    }
-}
-
-TEST(Gates, a_failure_is_told_to_those_who_wait_for_the_data) {
-    Shape shape{.rank = 0, .size = 2, .element = 1};
-    Builder s(shape);
-    s.gate(0, s.input(0, 8));
-    s.send(1, s.input(0, 8));
-    Schedule schedule = s.finish();
-    Gates gates(nullptr, nullptr);
-    ManualCarrier carrier;
-    Runner runner;
-    Done done;
-    std::byte input[8];
-    runner.prepare(schedule);
-    ASSERT_EQ(gates.make(), 0);
-    runner.start(carrier, {.input = input, .gate = &gates}, done);
-    Gates::opened(gates.opener(0), false);
-    EXPECT_EQ(gates.poll(), 1);
-    EXPECT_EQ(done.calls, 0);
-    ASSERT_EQ(carrier.operations.size(), 1u);
-    EXPECT_EQ(carrier.operations[0].length, 0u) << "the data that was lost is sent";
-    carrier.end(*carrier.operations[0].done);
-    EXPECT_EQ(done.calls, 1);
-    EXPECT_EQ(done.error.code, Code::data_lost);
 }
 
 TEST(Runner, does_nothing_at_once) {
