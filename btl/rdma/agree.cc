@@ -14,6 +14,8 @@ namespace pomona::rdma {
 // The other process may be busy outside MPI: it answers late, and nothing else waits for it.
 static constexpr Nanoseconds kAnswerTime = 10'000'000'000;
 static constexpr Nanoseconds kAskEvery = 1'000'000'000;
+// Devices are asked for their state so often while the two ends wait for them, or for each other.
+static constexpr Nanoseconds kLookEvery = 1'000'000;
 static constexpr Nanoseconds kProbeTime = 10'000'000'000;
 // Short messages got through, long ones did not within this: then the follower is asked whether it
 // has looked, and once it has its probes have so long to come.
@@ -38,7 +40,10 @@ static bool names_network(const GidBytes& gid) {
 // Is it open, with its port up, and has it an address?
 static bool address_of(Device& device, GidBytes& gid, Reason& why) {
     verbs::PortAttr port;
-    return device.open(why) && device.port(port, why) && device.find_gid(port, gid) >= 0;
+    if (!device.open(why) || !device.port(port, why)) return false;
+    bool found = device.find_gid(port, gid) >= 0;
+    device.hangs(why);
+    return found;
 }
 
 // By their IPv4 addresses those of one cable are known; else all are tried.
@@ -46,11 +51,11 @@ void RdmaEndpoint::make_tries() {
     tries_.clear();
     joined_ = false;
     for (bool alike : {true, false})
-        for (size_t own = 0; own < owner_.devices().size(); ++own)
+        for (size_t own = 0; own < owner_.devices().size(); ++own) {
+            GidBytes gid{};
+            Reason why;
+            bool known = address_of(owner_.devices()[own], gid, why);
             for (size_t theirs = 0; theirs < theirs_.size(); ++theirs) {
-                GidBytes gid{};
-                Reason why;
-                bool known = address_of(owner_.devices()[own], gid, why);
                 const GidBytes& other = theirs_[theirs].gid;
                 bool same = known && is_ipv4(gid) &&
                             std::equal(gid.begin(), gid.begin() + 15, other.begin());
@@ -60,6 +65,7 @@ void RdmaEndpoint::make_tries() {
                 if (unlike && owner_.path() != 0) continue;
                 if (same == alike && tries_.size() < kTriesMost) tries_.push_back({own, theirs});
             }
+        }
 }
 
 // Only the leader asks, and offers.
@@ -90,6 +96,8 @@ void RdmaEndpoint::ask(Nanoseconds now) {
 // Devices are opened when they are asked about: the two processes are joined then, and a driver
 // that does not answer keeps nobody waiting.
 void RdmaEndpoint::look_at_devices(Nanoseconds now) {
+    if (now - devices_looked_ < kLookEvery) return;
+    devices_looked_ = now;
     Words answer{Word::devices, 0};
     bool opening = false;
     for (size_t i = 0; i < owner_.devices().size(); ++i) {
@@ -172,7 +180,8 @@ void RdmaEndpoint::give_up_round() {
             owner_.now() + std::min(kRestMost, kRestFirst << std::min(failures_ - kRoundsMost, 7));
     // Where there is a cable a person expects it to be used, and can do something about it.
     bool first = owner_.path() == 0 && !owner_.devices().is_reached(peer, 0);
-    if (failures_ == kRoundsMost && first && (joined_ || was_up_))
+    bool said = first_reason_.empty();  // with the device
+    if (failures_ == kRoundsMost && first && !said && (joined_ || was_up_))
         LOG(warn, btl, messages::rdma_given_up, peer, first_reason_);
     give_up({Code::refused, "RDMA could not be agreed on", peer});
 }
@@ -227,9 +236,13 @@ void RdmaEndpoint::hear(const Words& words) {
         if (current && sleep_ == Sleep::told) sleep_ = Sleep::known;
         return;
     case Word::bell: sleep_ = Sleep::no; return owner_.woken();
-    case Word::ask: asked_ = true; return;
+    case Word::ask:
+        asked_ = true;
+        devices_looked_ = 0;
+        return;
     case Word::devices:
         if (state_ == State::asking) theirs_ = words.devices;
+        devices_looked_ = 0;
         return;
     }
 }
@@ -432,7 +445,7 @@ void RdmaEndpoint::drop_cable() {
 
 void RdmaEndpoint::note(const Reason& why) {
     std::string text = why.text();
-    if (first_reason_.empty()) first_reason_ = text;
+    if (first_reason_.empty() && !why.told) first_reason_ = text;
     if (text == reason_) return;
     reason_ = std::move(text);
     LOG(info, btl, "RDMA is not used for rank {}: {}", peer, reason_);

@@ -37,7 +37,7 @@ bool Cable::make(Device& device, const Options& options, Reason& why) {
     gid_index_ = device.find_gid(port, end_.gid);
     if (gid_index_ < 0) {
         why = {format(messages::rdma_no_address, device.name()), messages::rdma_give_address};
-        return destroy(), false;
+        return fails(why);
     }
     end_.device = device.name();
     end_.lid = port.lid;
@@ -51,12 +51,13 @@ bool Cable::make(Device& device, const Options& options, Reason& why) {
         bytes += 2 * stride * slots_of(stride);
         entries += 2 * slots_of(stride);
     }
-    if (!memory_.make(device, bytes, why)) return destroy(), false;
-    queue_ = device.library().create_cq(device.context(), static_cast<int>(entries), nullptr,
-                                        nullptr, 0);
+    if (!memory_.make(device, bytes, why)) return fails(why);
+    queue_ = device.ask("ibv_create_cq", [context = device.context(), entries](const Library& l) {
+        return l.create_cq(context, static_cast<int>(entries), nullptr, nullptr, 0);
+    });
     if (!queue_) {
         why = {format("{} gives no completion queue", device.name()), "", errno};
-        return destroy(), false;
+        return fails(why);
     }
     std::byte* at = memory_.data();
     pairs_.reserve(strides.size());
@@ -73,7 +74,7 @@ bool Cable::make(Device& device, const Options& options, Reason& why) {
         // Without a second one all goes by the first.
         bool made = make_pair(pair, why);
         if (made) pairs_.push_back(std::move(pair));
-        else if (pairs_.empty()) return destroy(), false;
+        else if (pairs_.empty() || device.hangs(why)) return fails(why);
     }
     for (const QueuePair& pair : pairs_) {
         std::array<std::byte, 4> first{};
@@ -84,6 +85,12 @@ bool Cable::make(Device& device, const Options& options, Reason& why) {
                               static_cast<uint32_t>(pair.stride), pair.slots});
     }
     return true;
+}
+
+bool Cable::fails(Reason& why) {
+    device_->hangs(why);
+    destroy();
+    return false;
 }
 
 // Of the type that is asked for, or the first that the device has.
@@ -97,7 +104,10 @@ verbs::Qp* Cable::create(QueuePair& pair, Reason& why) {
         asked.sq_sig_all = 1;
         asked.cap = {pair.slots * pair.frames, pair.slots * pair.frames, kLimits.entries,
                      kLimits.entries, kLimits.inline_most};
-        verbs::Qp* made = device_->library().create_qp(device_->domain(), &asked);
+        verbs::Qp* made = device_->ask(
+            "ibv_create_qp", [domain = device_->domain(), asked](const Library& l) mutable {
+                return l.create_qp(domain, &asked);
+            });
         if (made) return options_.type = end_.type = each.type, made;
         if (error == 0) error = errno;
         if (errno == EBUSY || errno == ENOMEM) break;
@@ -111,14 +121,21 @@ verbs::Qp* Cable::create(QueuePair& pair, Reason& why) {
 }
 
 bool Cable::make_pair(QueuePair& pair, Reason& why) {
-    const Library& library = device_->library();
     pair.handle = create(pair, why);
     if (!pair.handle) return false;
     // It may have given less than was asked for.
-    verbs::QpAttr attr{};
-    verbs::QpInitAttr granted{};
-    if (library.query_qp(pair.handle, &attr, verbs::kMaskCap, &granted) == 0) {
-        uint32_t least = std::min(attr.cap.max_recv_wr, attr.cap.max_send_wr) / pair.frames;
+    struct Granted {
+        bool told = false;
+        verbs::QpCap room{};
+    };
+    auto granted = device_->ask("ibv_query_qp", [qp = pair.handle](const Library& l) {
+        verbs::QpAttr attr{};
+        verbs::QpInitAttr init{};
+        bool told = l.query_qp(qp, &attr, verbs::kMaskCap, &init) == 0;
+        return Granted{told, attr.cap};
+    });
+    if (granted.told) {
+        uint32_t least = std::min(granted.room.max_recv_wr, granted.room.max_send_wr) / pair.frames;
         pair.slots = std::min(pair.slots, least);
         std::erase_if(pair.free, [&](uint32_t slot) { return slot >= pair.slots; });
         // Messages need some beside those that are kept for credit.
@@ -128,16 +145,22 @@ bool Cable::make_pair(QueuePair& pair, Reason& why) {
             return false;
         }
     }
-    attr = {};
+    verbs::QpAttr attr{};
     attr.qp_state = verbs::kInit;
     attr.port_num = kLimits.port;
     constexpr int kMask =
         verbs::kMaskState | verbs::kMaskPkey | verbs::kMaskPort | verbs::kMaskAccess;
-    int error = library.modify_qp(pair.handle, &attr, kMask);
+    int error = modify(pair, attr, kMask);
     if (error == 0) return true;
     why = {format("{} does not set a queue pair up", device_->name()), "", error};
     destroy(pair);
     return false;
+}
+
+int Cable::modify(QueuePair& pair, verbs::QpAttr attr, int mask) {
+    return device_->ask("ibv_modify_qp", [qp = pair.handle, attr, mask](const Library& l) mutable {
+        return l.modify_qp(qp, &attr, mask);
+    });
 }
 
 bool Cable::connect(const EndPlace& peer, Reason& why) {
@@ -163,7 +186,6 @@ bool Cable::connect(const EndPlace& peer, Reason& why) {
 }
 
 bool Cable::ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer, Reason& why) {
-    const Library& library = device_->library();
     const PairType& type = *pair_type(end_.type);
     verbs::QpAttr attr = type.attributes;
     attr.qp_state = verbs::kRtr;
@@ -178,7 +200,8 @@ bool Cable::ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer,
     std::memcpy(attr.ah_attr.grh.dgid.raw, peer.gid.data(), peer.gid.size());
     constexpr int kMask =
         verbs::kMaskState | verbs::kMaskAv | verbs::kMaskMtu | verbs::kMaskPeer | verbs::kMaskRqPsn;
-    int error = library.modify_qp(pair.handle, &attr, kMask | type.to_receive);
+    int error = modify(pair, attr, kMask | type.to_receive);
+    if (error != 0 && device_->hangs(why)) return false;
     if (error != 0) {
         why = {
             format(messages::rdma_not_joined, device_->name(), peer.device, text_of_gid(peer.gid)),
@@ -189,9 +212,9 @@ bool Cable::ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer,
     attr = type.attributes;
     attr.qp_state = verbs::kRts;
     attr.sq_psn = end_.pairs[index].first_packet;
-    error =
-        library.modify_qp(pair.handle, &attr, verbs::kMaskState | verbs::kMaskSqPsn | type.to_send);
+    error = modify(pair, attr, verbs::kMaskState | verbs::kMaskSqPsn | type.to_send);
     if (error == 0) return true;
+    if (device_->hangs(why)) return false;
     why = {format("{} does not begin to send", device_->name()), "", error};
     return false;
 }
@@ -214,7 +237,10 @@ bool Cable::post(QueuePair& pair, uint32_t slot, Reason& why) {
 }
 
 void Cable::destroy(QueuePair& pair) {
-    int error = pair.handle ? device_->library().destroy_qp(pair.handle) : 0;
+    int error = 0;
+    if (pair.handle)
+        error = device_->ask("ibv_destroy_qp",
+                             [qp = pair.handle](const Library& l) { return l.destroy_qp(qp); });
     kept_ |= !device_->takes_back("a queue pair", error);
     pair.handle = nullptr;
 }
@@ -222,7 +248,11 @@ void Cable::destroy(QueuePair& pair) {
 void Cable::give_back() {
     for (QueuePair& pair : pairs_) destroy(pair);
     if (kept_) return;
-    if (queue_) device_->takes_back("a completion queue", device_->library().destroy_cq(queue_));
+    if (queue_)
+        device_->takes_back("a completion queue",
+                            device_->ask("ibv_destroy_cq", [queue = queue_](const Library& l) {
+                                return l.destroy_cq(queue);
+                            }));
     memory_.give_back();
 }
 

@@ -126,7 +126,9 @@ private:
     static constexpr uint64_t kKeptFrames = 2;  // of 4 KiB slots, for credit
     static constexpr uint64_t kReceives = uint64_t{1} << 32;
     bool apart(size_t length) const { return options_.checks && length >= kApartFrom; }
+    bool fails(Reason& why);  // it cannot be made
     verbs::Qp* create(QueuePair& pair, Reason& why);
+    int modify(QueuePair& pair, verbs::QpAttr attr, int mask);
     void destroy(QueuePair& pair);
     bool make_pair(QueuePair& pair, Reason& why);
     bool ready(QueuePair& pair, const PairPlace& place, const EndPlace& peer, Reason& why);

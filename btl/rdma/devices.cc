@@ -2,6 +2,7 @@
 #include "btl/rdma/devices.h"
 
 #include "btl/base/format.h"
+#include "btl/base/log.h"
 #include "btl/base/messages.h"
 
 #include <algorithm>
@@ -14,10 +15,16 @@ std::shared_ptr<Devices> Devices::open(const Params& params, std::string& why) {
     auto library = Library::open(why);
     if (!library) return nullptr;
     auto out = std::make_shared<Devices>();
-    for (std::string& name : device_names(*library, params.rdma_devices))
+    Reason hangs;
+    for (std::string& name : device_names(library, params.rdma_devices, hangs))
         out->devices_.push_back(std::make_unique<Device>(library, std::move(name)));
     for (const auto& each : out->devices_) each->watched = true;
     if (!out->devices_.empty()) return out;
+    why = hangs.text();
+    if (!why.empty()) {
+        LOG(warn, btl, messages::rdma_without, why);
+        return nullptr;
+    }
     why = format(messages::rdma_no_device, library->path,
                  params.rdma_devices.empty() ? "" : " of those in rdma_devices");
     return nullptr;

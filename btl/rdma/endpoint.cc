@@ -281,12 +281,12 @@ void RdmaEndpoint::look(Nanoseconds now, Sink& sink) {
     }
     if (asked_ || state_ == State::asking) look_at_devices(now);
     if (state_ == State::probing || state_ == State::answering) probe_again(now);
-    if (cable_ && !stopped_ && now - port_looked_ > kPortEvery) {
-        port_looked_ = now;
-        verbs::PortAttr port;
+    bool due = now - port_looked_ > kPortEvery;
+    if (cable_ && !stopped_ && (due || cable_->device().is_asked_for_port())) {
+        if (due) port_looked_ = now;
         Reason why;
-        if (!cable_->device().port(port, why)) fail(why);
-        else if (cable_->is_stuck(kStuckLooks))
+        if (!cable_->device().port_stays(why)) fail(why);
+        else if (due && cable_->is_stuck(kStuckLooks))
             fail_message({format(messages::rdma_stuck, cable_->device().name())});
     }
     if (state_ == State::up && !stopped_ && blocked_since_ != 0) {

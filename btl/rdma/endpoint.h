@@ -152,7 +152,7 @@ private:
     int failures_ = 0;     // of rounds through all, one after the other
     bool was_up_ = false;
     Nanoseconds deadline_ = 0, asked_at_ = 0, probed_at_ = 0, rest_until_ = 0;
-    Nanoseconds port_looked_ = 0;
+    Nanoseconds port_looked_ = 0, devices_looked_ = 0;
     // Of each queue pair: probes that came, and those that are to be sent.
     struct Probes {
         uint32_t came = 0, owed = 0;

@@ -6,11 +6,11 @@
 // overtaken the link repairs. When a device, a port or a queue pair fails, the path is gone, and is
 // made again later.
 //
-// Files: verbs_abi.h, verbs.* the library and its devices; limits.h what Macs allow; wire.*
-// messages and words; cable.* queue pairs, memory, credit; endpoint.*, agree.cc one path;
-// devices.*, rdma.cc all of a process; neighbour.* who is at a cable's other end; plan.* who gets
-// queue pairs; survey.* what people are told of devices; termination.* what is given back before a
-// process ends.
+// Files: verbs_abi.h, verbs.* the library and its devices; driver.* a thread for calls that may not
+// return; limits.h what Macs allow; wire.* messages and words; cable.* queue pairs, memory, credit;
+// endpoint.*, agree.cc one path; devices.*, rdma.cc all of a process; neighbour.* who is at a
+// cable's other end; plan.* who gets queue pairs; survey.* what people are told of devices;
+// termination.* what is given back before a process ends.
 #pragma once
 
 #include "btl/base/counters.h"

@@ -37,17 +37,16 @@ static DeviceSeen look_at(Device& device) {
     }
     if (up) {
         out.mtu = 128 << port.active_mtu;
-        for (int i = 0; i < port.gid_tbl_len && i < 256; ++i) {
-            GidBytes gid{};
-            if (device.gid(i, gid)) out.addresses.push_back(text_of_gid(gid));
-        }
+        for (const GidBytes& each : device.gids(port))
+            if (each != GidBytes{}) out.addresses.push_back(text_of_gid(each));
         GidBytes gid{};
         if (device.find_gid(port, gid) >= 0) out.address = text_of_gid(gid);
         else if (opened)
             why = {format(messages::rdma_no_address, device.name()),
                    messages::rdma_give_address_wait};
     }
-    if (opened && !out.address.empty()) return out;
+    device.close();  // a driver may hang there as well
+    if (!device.hangs(why) && opened && !out.address.empty()) return out;
     out.mend = std::move(why.mend);
     why.mend.clear();
     out.why = why.text();
@@ -59,11 +58,18 @@ Survey survey() {
     auto library = Library::open(out.why);
     if (!library) return out;
     out.library = library->path;
-    for (std::string& name : device_names(*library, "")) {
+    Reason hangs;
+    for (std::string& name : device_names(library, "", hangs)) {
         Device device(library, std::move(name));
         out.devices.push_back(look_at(device));
     }
     if (!out.devices.empty()) return out;
+    if (!hangs.what.empty()) {
+        out.why = hangs.what;
+        out.mend = hangs.mend;
+        out.can_be_mended = true;
+        return out;
+    }
     out.why = format(messages::rdma_no_device, library->path, "");
     out.mend = kNoDevice;
     return out;

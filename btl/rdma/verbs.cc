@@ -8,6 +8,7 @@
 #include "btl/base/messages.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -90,27 +91,37 @@ std::string text_of_gid(const GidBytes& gid) {
     return out;
 }
 
-std::vector<std::string> device_names(const Library& library, const std::string& only) {
+static Reason hanging(const std::string& name, const char* call, Nanoseconds time) {
+    return {format(messages::rdma_driver_hangs, name, call, time / 1'000'000'000),
+            messages::rdma_restart};
+}
+
+std::vector<std::string> device_names(const std::shared_ptr<Library>& library,
+                                      const std::string& only, Reason& why) {
+    auto found = std::make_shared<std::vector<std::string>>();
+    Driver driver;
+    bool came = driver.run("ibv_get_device_list", [found, library] {
+        int number = 0;
+        verbs::Device** list = library->get_device_list(&number);
+        for (int i = 0; list && i < number; ++i)
+            found->push_back(library->get_device_name(list[i]));
+        if (list) library->free_device_list(list);
+    });
     std::vector<std::string> out;
-    int number = 0;
-    verbs::Device** list = library.get_device_list(&number);
-    for (int i = 0; list && i < number; ++i) {
-        std::string name = library.get_device_name(list[i]);
+    if (!came) return why = hanging(library->path, driver.hangs_in(), call_most), out;
+    for (std::string& name : *found)
         if (only.empty() || lists(only, name)) out.push_back(std::move(name));
-    }
-    if (list) library.free_device_list(list);
     return out;
 }
 
-// Longer than a driver that works.
-static constexpr Nanoseconds kOpenMost = 10'000'000'000;
-
-// What a thread does to open a device: two calls that may block in the driver.
+// What a thread does to open a device: calls that may block in the driver. Not on its driver's
+// thread: who uses other devices does not wait meanwhile, and a device that opens late is used.
 struct Device::Opening {
     std::shared_ptr<Library> library;
     std::string name;
     Nanoseconds begun = RealClock().now();
-    verbs::Context* context = nullptr;  // there before, or what came of it
+    std::atomic<const char*> call{"ibv_get_device_list"};  // in which it is
+    verbs::Context* context = nullptr;                     // there before, or what came of it
     verbs::Pd* domain = nullptr;
     int error = 0;  // of the call that failed
     std::mutex mutex{};
@@ -123,11 +134,13 @@ void Device::run(const std::shared_ptr<Opening>& opening) {
     verbs::Pd* domain = nullptr;
     int number = 0;
     verbs::Device** list = context ? nullptr : library.get_device_list(&number);
+    opening->call = "ibv_open_device";
     for (int i = 0; list && i < number && !context; ++i)
         if (opening->name == library.get_device_name(list[i]))
             context = library.open_device(list[i]);
     int error = errno;
     if (list) library.free_device_list(list);
+    opening->call = "ibv_alloc_pd";
     if (context && !(domain = library.alloc_pd(context))) error = errno;
     std::lock_guard guard(opening->mutex);
     opening->context = context;
@@ -141,6 +154,7 @@ void Device::run(const std::shared_ptr<Opening>& opening) {
 
 bool Device::open(Reason& why) {
     if (is_given_back()) return why = {"this process ends"}, false;
+    if (hangs(why)) return false;
     if (lost && users == 0) close();
     if (lost) return why = {format("{} is not there any more", name_)}, false;
     if (context_ && domain_) return true;
@@ -156,11 +170,32 @@ bool Device::open(Reason& why) {
             std::thread(run, opening_).detach();
         } catch (const std::system_error&) { run(opening_); }
     }
-    if (is_opening()) why = {format("{} is being opened", name_)};
-    else
-        why = {format(messages::rdma_driver_hangs, name_, kOpenMost / 1'000'000'000),
-               messages::rdma_restart};
+    if (is_opening()) return why = {format("{} is being opened", name_)}, false;
+    why = hanging(name_, opening_->call, open_most);
+    tell(why);
     return false;
+}
+
+bool Device::hangs(Reason& why) const {
+    const char* call = driver_.hangs_in();
+    if (!call) return false;
+    why = hanging(name_, call, call_most);
+    why.told = watched;
+    return true;
+}
+
+void Device::tell(Reason& why) {
+    why.told = watched;
+    // As in takes_back().
+    if (watched && !is_given_back() && !std::exchange(told_, true))
+        LOG(warn, btl, messages::rdma_without, why.text());
+}
+
+// What was made of it stays.
+void Device::has_hung() {
+    lost = keeps_ = true;
+    Reason why;
+    if (hangs(why)) tell(why);
 }
 
 // With its mutex held: it is done.
@@ -169,6 +204,7 @@ bool Device::take(Opening& opening, Reason& why) {
     domain_ = opening.domain;
     int error = opening.error;
     opening_.reset();
+    told_ = false;  // it was slow
     if (context_ && watched) holds_nothing(*this), holds(*this);
     if (domain_) return true;
     if (!context_)
@@ -182,7 +218,7 @@ bool Device::take(Opening& opening, Reason& why) {
 }
 
 bool Device::is_opening() const {
-    return opening_ && RealClock().now() - opening_->begun < kOpenMost;
+    return opening_ && RealClock().now() - opening_->begun < open_most;
 }
 
 bool Device::open_now(Reason& why) {
@@ -196,32 +232,78 @@ bool Device::port(verbs::PortAttr& out, Reason& why) {
     out = {};
     // Other threads may look until the process has ended.
     if (is_given_back()) return out.state = verbs::kPortActive, true;
-    int error = context_ ? library_->query_port(context_, kLimits.port, &out) : ENODEV;
+    if (hangs(why)) return false;
+    struct Answer {
+        int error = ENODEV;
+        verbs::PortAttr port{};
+    };
+    port_asked_ = nullptr;  // what comes of this is newer
+    Answer answer;
+    if (context_)
+        answer = ask("ibv_query_port", [context = context_](const Library& library) {
+            Answer made;
+            made.error = library.query_port(context, kLimits.port, &made.port);
+            return made;
+        });
+    out = answer.port;
+    return is_good(answer.error, out.state, why);
+}
+
+bool Device::is_good(int error, verbs::PortState state, Reason& why) {
     if (error != 0) {
         lost = true;
+        if (hangs(why)) return false;
         return why = {format(messages::rdma_silent, name_), messages::rdma_look_at_cable, error},
                false;
     }
-    if (out.state == verbs::kPortActive) return true;
+    if (state == verbs::kPortActive) return true;
     return why = {format(messages::rdma_port_down, name_), messages::rdma_look_at_cable}, false;
 }
 
-bool Device::gid(int index, GidBytes& out) const {
-    verbs::Gid found{};
-    if (library_->query_gid(context_, kLimits.port, index, &found) != 0) return false;
-    std::memcpy(out.data(), found.raw, out.size());
-    return out != GidBytes{};
+// A driver that works answers sooner.
+static constexpr Nanoseconds kPortSoon = 2'000'000;
+
+bool Device::port_stays(Reason& why) {
+    if (is_given_back()) return true;
+    if (hangs(why)) return false;
+    if (!port_asked_) {
+        auto asked = std::make_shared<Port>();
+        auto call = [asked, context = context_, library = library_] {
+            asked->error = library->query_port(context, kLimits.port, &asked->attr);
+            asked->done.store(true, std::memory_order_release);
+        };
+        if (!driver_.begin("ibv_query_port", call, kPortSoon)) return true;
+        port_asked_ = asked;
+    }
+    if (!port_asked_->done.load(std::memory_order_acquire)) {
+        if (driver_.is_overdue()) has_hung();
+        return !hangs(why);
+    }
+    std::shared_ptr<Port> came = std::move(port_asked_);
+    return is_good(came->error, came->attr.state, why);
 }
 
-int Device::find_gid(const verbs::PortAttr& port, GidBytes& out) const {
+std::vector<GidBytes> Device::gids(const verbs::PortAttr& port) {
+    int number = std::min(port.gid_tbl_len, 256);
+    return ask("ibv_query_gid", [context = context_, number](const Library& library) {
+        std::vector<GidBytes> out;
+        for (int i = 0; i < number; ++i) {
+            verbs::Gid found{};
+            bool there = library.query_gid(context, kLimits.port, i, &found) == 0;
+            std::memcpy(out.emplace_back().data(), found.raw, there ? sizeof found.raw : 0);
+        }
+        return out;
+    });
+}
+
+int Device::find_gid(const verbs::PortAttr& port, GidBytes& out) {
     int found = -1;
-    for (int i = 0; i < port.gid_tbl_len && i < 256; ++i) {
-        GidBytes here;
-        if (!gid(i, here)) continue;
-        bool mapped = is_ipv4(here);
-        if (found >= 0 && !mapped) continue;
-        found = i;
-        out = here;
+    std::vector<GidBytes> all = gids(port);
+    for (size_t i = 0; i < all.size(); ++i) {
+        bool mapped = is_ipv4(all[i]);
+        if (all[i] == GidBytes{} || (found >= 0 && !mapped)) continue;
+        found = static_cast<int>(i);
+        out = all[i];
         if (mapped) break;
     }
     return found;
@@ -238,6 +320,7 @@ void Device::close() {
         if (opening->done) context_ = opening->context, domain_ = opening->domain;
     }
     if (here) give_back();
+    port_asked_ = nullptr;
     keeps_ = false;
     domain_ = nullptr;
     context_ = nullptr;
@@ -245,8 +328,14 @@ void Device::close() {
 }
 
 void Device::give_back() {
-    if (domain_ && !keeps_) takes_back("its protection domain", library_->dealloc_pd(domain_));
-    if (context_ && !keeps_) takes_back("its context", library_->close_device(context_));
+    if (domain_ && !keeps_)
+        takes_back("its protection domain", ask("ibv_dealloc_pd", [d = domain_](const Library& l) {
+                       return l.dealloc_pd(d);
+                   }));
+    if (context_ && !keeps_)
+        takes_back("its context", ask("ibv_close_device", [c = context_](const Library& l) {
+                       return l.close_device(c);
+                   }));
 }
 
 bool Device::takes_back(const char* what, int error) {
@@ -278,8 +367,12 @@ bool Region::make(Device& device, size_t length, Reason& why) {
     // Which rights are accepted differs among what has been reported.
     constexpr int kAll = verbs::kLocalWrite | verbs::kRemoteRead | verbs::kRemoteWrite;
     for (int access : {kAll, int{verbs::kLocalWrite}}) {
-        handle_ = device.library().reg_mr(device.domain(), data_, length, access);
+        handle_ = device.ask(
+            "ibv_reg_mr", [domain = device.domain(), at = data_, length, access](const Library& l) {
+                return l.reg_mr(domain, at, length, access);
+            });
         if (handle_) return true;
+        if (device.hangs(why)) return keep(), false;
     }
     why = {format(messages::rdma_no_region, device.name()), "other programs may hold its regions",
            errno};
@@ -295,7 +388,9 @@ void Region::release() {
 
 void Region::give_back() {
     if (!handle_) return;
-    if (device_->takes_back("a region", device_->library().dereg_mr(handle_))) handle_ = nullptr;
+    int error = device_->ask("ibv_dereg_mr",
+                             [region = handle_](const Library& l) { return l.dereg_mr(region); });
+    if (device_->takes_back("a region", error)) handle_ = nullptr;
 }
 
 void Region::keep() {

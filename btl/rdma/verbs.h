@@ -5,14 +5,18 @@
 #pragma once
 
 #include "btl/base/result.h"
+#include "btl/rdma/driver.h"
 #include "btl/rdma/limits.h"
 #include "btl/rdma/termination.h"
 #include "btl/rdma/verbs_abi.h"
 
 #include <array>
+#include <atomic>
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace pomona::rdma {
@@ -85,6 +89,7 @@ struct Reason {
     std::string what;
     std::string mend{};
     int os_errno = 0;
+    bool told = false;  // it has been, in a line of its own
     std::string text() const;
 };
 
@@ -108,11 +113,21 @@ public:
     bool open_now(Reason& why);
     // The port as it is now; false where it is not active, or the device has gone.
     bool port(verbs::PortAttr& out, Reason& why);
-    // False when this entry of its table is empty.
-    bool gid(int index, GidBytes& out) const;
+    // Of a path that stands: false where the port is not active any more. Nobody waits for a driver
+    // that takes long to say so: is_asked_for_port(), and this is to be called again soon.
+    bool port_stays(Reason& why);
+    bool is_asked_for_port() const { return port_asked_ != nullptr; }
+    // Its table of addresses, whose places may be empty (zeros).
+    std::vector<GidBytes> gids(const verbs::PortAttr& port);
     // The address by which peers reach it: an IPv4 one if there is one, as it can be routed to; -1:
     // none yet.
-    int find_gid(const verbs::PortAttr& port, GidBytes& out) const;
+    int find_gid(const verbs::PortAttr& port, GidBytes& out);
+    // Its driver has not returned from a call, and is asked for nothing more: what failed failed
+    // for this reason.
+    bool hangs(Reason& why) const;
+    // What comes of a call of the library, with its errno; where it does not return (driver.h), an
+    // error, or a null pointer. What the call refers to it has to own.
+    template <class Call> auto ask(const char* what, Call call);
     // It is to be opened anew the next time. What was made of it has to be destroyed before.
     void close();
     void give_back() override;
@@ -126,19 +141,53 @@ public:
 
 private:
     struct Opening;
+    struct Port {
+        int error = ENODEV;
+        verbs::PortAttr attr{};
+        std::atomic<bool> done{false};
+    };
+    bool is_good(int error, verbs::PortState state, Reason& why);
     static void run(const std::shared_ptr<Opening>& opening);
     bool take(Opening& opening, Reason& why);
+    void tell(Reason& why);
+    void has_hung();
 
     std::shared_ptr<Library> library_;
+    Driver driver_;
     std::shared_ptr<Opening> opening_;  // what the thread is at
+    std::shared_ptr<Port> port_asked_;  // what the driver is asked
     std::string name_;
     verbs::Context* context_ = nullptr;
     verbs::Pd* domain_ = nullptr;
     bool keeps_ = false;  // something that it has not taken back
+    bool told_ = false;   // that its driver hangs
 };
 
-// The names of all devices; of `only` (separated by commas), if it is not empty.
-std::vector<std::string> device_names(const Library& library, const std::string& only);
+template <class Call> auto Device::ask(const char* what, Call call) {
+    using Result = decltype(call(*library_));
+    struct Answer {
+        Result result{};
+        int error = 0;
+    };
+    auto answer = std::make_shared<Answer>();
+    bool came = driver_.run(what, [answer, call, library = library_]() mutable {
+        answer->result = call(*library);
+        answer->error = errno;
+    });
+    if (!came) {
+        has_hung();
+        answer = std::make_shared<Answer>();  // the other one is the driver's
+        answer->error = ETIMEDOUT;
+        if constexpr (std::is_same_v<Result, int>) answer->result = ETIMEDOUT;
+    }
+    errno = answer->error;
+    return answer->result;
+}
+
+// The names of all devices; of `only` (separated by commas), if it is not empty. `why` is set where
+// the library does not say.
+std::vector<std::string> device_names(const std::shared_ptr<Library>& library,
+                                      const std::string& only, Reason& why);
 
 // Memory that a device may read and write: whole pages, across no boundary of 4 GiB.
 class Region {

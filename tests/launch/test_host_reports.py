@@ -381,15 +381,32 @@ class LinksByCables(Case):
     from h1 to h2, one from h2 to h3, and one from h1 to h3 whose port is down at h1."""
     hosts = 3
 
-    def test_each_cable_is_a_path_and_each_other_device_says_why_not(self):
-        fabric = os.path.join(self.world.place, "fabric")
+    def words(self, name, cables):
+        """Of pomona links, where there are these cables and faults."""
+        fabric = os.path.join(self.world.place, "fabric_" + name)
         os.mkdir(fabric)
         with open(os.path.join(fabric, "cables"), "w") as file:
-            file.write("cable 1 rdma_en2 2 rdma_en5\ncable 2 rdma_en3 3 rdma_en6\n"
-                       "cable 1 rdma_en4 3 rdma_en7\nport 1 rdma_en4 down\n")
+            file.write(cables)
         begin = f"POMONA_TEST_MACHINE=${{host#h}} POMONA_VERBS={VERBS} POMONA_TEST_FABRIC={fabric} "
-        enter = self.world.stand_in("cabled", begin="export " + begin + "; ")
-        words = [DOCTOR, "links", "--ssh", enter, "--host", "h1,h2,h3"]
+        enter = self.world.stand_in(name, begin="export " + begin + "; ")
+        return [DOCTOR, "links", "--ssh", enter, "--host", "h1,h2,h3"]
+
+    def test_a_driver_that_hangs_is_named_and_others_are_used(self):
+        words = self.words("hung", "cable 1 rdma_en2 2 rdma_en5\ncable 2 rdma_en3 3 rdma_en6\n"
+                                   "hang 3 rdma_en6 ibv_query_gid\n")
+        done = subprocess.run([*words, "--json"], text=True, capture_output=True, timeout=PATIENCE,
+                              stdin=subprocess.DEVNULL, env=self.environment())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        why = {each["name"]: each["why_not"] for host in report["hosts"] for each in host["devices"]}
+        self.assertRegex(why["rdma_en6"], r"^the driver of rdma_en6 has not returned from ibv_query_gid for \d+ s")
+        self.assertEqual([why[name] for name in ("rdma_en2", "rdma_en3", "rdma_en5")], [""] * 3)
+        paths = {path["device"] for pair in report["pairs"] for path in pair["paths"] if path["device"]}
+        self.assertEqual(paths, {"rdma_en2"}, done.stdout)
+
+    def test_each_cable_is_a_path_and_each_other_device_says_why_not(self):
+        words = self.words("cabled", "cable 1 rdma_en2 2 rdma_en5\ncable 2 rdma_en3 3 rdma_en6\n"
+                                     "cable 1 rdma_en4 3 rdma_en7\nport 1 rdma_en4 down\n")
         done = subprocess.run([*words, "--json"], text=True, capture_output=True, timeout=PATIENCE,
                               stdin=subprocess.DEVNULL, env=self.environment())
         self.assertEqual(done.returncode, 0, done.stderr)

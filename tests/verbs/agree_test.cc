@@ -254,7 +254,7 @@ TEST(Agree, finds_messages_of_which_a_queue_full_gets_through) {
 
 // Goal: a driver that does not answer keeps nobody waiting, and its device is used when it has.
 TEST(Agree, a_device_that_does_not_open_keeps_nobody_waiting) {
-    for (const char* which : {"hang 0 * on", "hang 1 * on"}) {
+    for (const char* which : {"hang 0 * ibv_open_device", "hang 1 * ibv_open_device"}) {
         fabric().calm();
         fabric().say(which);
         Ranks world(2);

@@ -1,11 +1,13 @@
 // tests/verbs/fabric.cc: see fabric.h.
 #include "tests/verbs/fabric.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -96,7 +98,11 @@ static bool apply(Fabric& fabric, DeviceState& device, const std::string& what,
     if (what == "stall") return device.stall = on, true;
     if (what == "reliable") return device.reliable = on, true;
     if (what == "too_long") return device.too_long_fails = value == "failed", true;
-    if (what == "hang") return device.hang = on, true;
+    if (what == "hang") {
+        const auto* call = std::find(std::begin(kCalls), std::end(kCalls), value);
+        device.hang = static_cast<uint32_t>(call - std::begin(kCalls));
+        return call != std::end(kCalls);
+    }
     if (what == "hold") return device.hold = on, true;
     uint64_t number = std::strtoull(value.c_str(), nullptr, 0);
     auto part = static_cast<uint32_t>(number);

@@ -23,7 +23,7 @@
 //                            them; lost: as above
 //   deep M D N              a queue pair with more than so many long messages on their way sends no
 //                           more
-//   hang M D on|off         opening it does not return
+//   hang M D CALL|off       this one of the library's calls (kCalls) does not return, until it is off
 //   granted M D FRAMES       a queue pair has so many at the most, whatever was asked for
 //   latency M D NS           what it sends is there so much later at the earliest; 0: at once
 //   rate M D BYTES           it sends so many bytes in a microsecond at most; 0: as quickly as it can
@@ -44,6 +44,13 @@ inline constexpr int kDevicesMost = 64;
 // Devices deliver to what was posted without the receiver: so much is posted, and more.
 inline constexpr size_t kRing = 2 << 20;
 inline constexpr int kGids = 4;
+
+// Those that may hang: not those for messages.
+inline constexpr const char* kCalls[] = {
+    "off",           "ibv_get_device_list", "ibv_open_device", "ibv_close_device", "ibv_query_port",
+    "ibv_query_gid", "ibv_alloc_pd",        "ibv_dealloc_pd",  "ibv_reg_mr",       "ibv_dereg_mr",
+    "ibv_create_cq", "ibv_destroy_cq",      "ibv_create_qp",   "ibv_destroy_qp",   "ibv_modify_qp",
+    "ibv_query_qp"};
 
 enum class Gids : uint32_t { none, usual, local, self, late };
 
@@ -67,7 +74,8 @@ struct DeviceState {
     int32_t cable;
     int32_t end;
     std::atomic<uint32_t> port_up, lost, regions, stall, hold, reliable, too_long_fails;
-    std::atomic<uint32_t> stuck, hang;
+    std::atomic<uint32_t> stuck;
+    std::atomic<uint32_t> hang;     // which of kCalls
     std::atomic<uint32_t> granted;  // frames of a queue pair
     std::atomic<uint32_t> deep;     // long messages of one
     std::atomic<Gids> gids;

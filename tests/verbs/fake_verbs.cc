@@ -74,13 +74,18 @@ template <class Owner> static int claim(int places, Owner owner_at) {
     return -1;
 }
 
+static bool is_here(const DeviceState& device) {
+    const char* machine = std::getenv("POMONA_TEST_MACHINE");
+    return !machine || device.machine == std::atoi(machine);
+}
+
 static Device** list_devices(int* number) {
     if (!open_once()) return errno = ENOSYS, nullptr;
     const char* machine = std::getenv("POMONA_TEST_MACHINE");
     std::vector<Device*> found;
     for (int i = 0; i < fabric->devices; ++i) {
         const DeviceState& device = fabric->device[i];
-        if (device.lost || (machine && device.machine != std::atoi(machine))) continue;
+        if (device.lost || !is_here(device)) continue;
         std::string name = machine ? "" : std::to_string(device.machine) + ".";
         auto made = std::make_unique<ListedDevice>();
         made->number = i;
@@ -99,7 +104,6 @@ static verbs::Context* open_device(Device* handle) {
     int number = reinterpret_cast<ListedDevice*>(handle)->number;
     DeviceState& device = fabric->device[number];
     if (device.lost) return errno = ENODEV, nullptr;
-    while (device.hang) usleep(1000);
     std::byte* own = map_wires(number);
     if (!own) return nullptr;
     auto* made = new Context;
@@ -350,44 +354,98 @@ static int modify_pair(verbs::Qp* handle, QpAttr* attr, int mask) {
     return 0;
 }
 
+// While one of the library's functions runs, which may be told to hang.
+static std::atomic<int> in_calls{0};
+struct Call {
+    // Of the library, which looks at all devices of this machine.
+    explicit Call(const char* name) {
+        ++in_calls;
+        if (!open_once()) return;
+        for (int i = 0; i < fabric->devices; ++i)
+            while (is_here(fabric->device[i]) && hangs(fabric->device[i], name)) usleep(1000);
+    }
+    Call(verbs::Context* context, const char* name) : Call(*context_of(context).device, name) {}
+    Call(const DeviceState& device, const char* name) {
+        ++in_calls;
+        while (hangs(device, name)) usleep(1000);
+    }
+    ~Call() { --in_calls; }
+    static bool hangs(const DeviceState& device, const char* name) {
+        uint32_t hang = device.hang;
+        return hang != 0 && std::strcmp(kCalls[hang], name) == 0;
+    }
+};
+
 }  // namespace fake
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 namespace verbs = pomona::verbs;
 
-EXPORT verbs::Device** ibv_get_device_list(int* number) { return fake::list_devices(number); }
+EXPORT verbs::Device** ibv_get_device_list(int* number) {
+    fake::Call call(__func__);
+    return fake::list_devices(number);
+}
 EXPORT void ibv_free_device_list(verbs::Device** list) { std::free(list); }
 EXPORT const char* ibv_get_device_name(verbs::Device* device) { return device->name; }
-EXPORT verbs::Context* ibv_open_device(verbs::Device* device) { return fake::open_device(device); }
-EXPORT int ibv_close_device(verbs::Context* context) { return fake::close_device(context); }
+EXPORT verbs::Context* ibv_open_device(verbs::Device* device) {
+    int number = reinterpret_cast<fake::ListedDevice*>(device)->number;
+    fake::Call call(fake::fabric->device[number], __func__);
+    return fake::open_device(device);
+}
+EXPORT int ibv_close_device(verbs::Context* context) {
+    fake::Call call(context, __func__);
+    return fake::close_device(context);
+}
 EXPORT int ibv_query_port(verbs::Context* context, uint8_t port, verbs::PortAttr* out) {
+    fake::Call call(context, __func__);
     return port == fake::kLimits.port ? fake::query_port(context, out) : EINVAL;
 }
 EXPORT int ibv_query_gid(verbs::Context* context, uint8_t, int index, verbs::Gid* out) {
+    fake::Call call(context, __func__);
     const fake::DeviceState& device = *fake::context_of(context).device;
     if (device.lost || index < 0 || index >= fake::kGids) return -1;
     auto gid = fake::gid_of(device, index);
     std::memcpy(out->raw, gid.data(), gid.size());
     return 0;
 }
-EXPORT verbs::Pd* ibv_alloc_pd(verbs::Context* context) { return fake::make_domain(context); }
-EXPORT int ibv_dealloc_pd(verbs::Pd* pd) { return fake::destroy_domain(pd); }
+EXPORT verbs::Pd* ibv_alloc_pd(verbs::Context* context) {
+    fake::Call call(context, __func__);
+    return fake::make_domain(context);
+}
+EXPORT int ibv_dealloc_pd(verbs::Pd* pd) {
+    fake::Call call(pd->context, __func__);
+    return fake::destroy_domain(pd);
+}
 EXPORT verbs::Mr* ibv_reg_mr(verbs::Pd* pd, void* address, size_t length, int access) {
+    fake::Call call(pd->context, __func__);
     return fake::register_memory(pd, address, length, access);
 }
-EXPORT int ibv_dereg_mr(verbs::Mr* region) { return fake::deregister(region); }
+EXPORT int ibv_dereg_mr(verbs::Mr* region) {
+    fake::Call call(region->context, __func__);
+    return fake::deregister(region);
+}
 EXPORT verbs::Cq* ibv_create_cq(verbs::Context* context, int entries, void*, void* channel, int) {
+    fake::Call call(context, __func__);
     return fake::create_queue(context, entries, channel != nullptr);
 }
-EXPORT int ibv_destroy_cq(verbs::Cq* handle) { return fake::destroy_queue(handle); }
+EXPORT int ibv_destroy_cq(verbs::Cq* handle) {
+    fake::Call call(handle->context, __func__);
+    return fake::destroy_queue(handle);
+}
 EXPORT verbs::Qp* ibv_create_qp(verbs::Pd* pd, verbs::QpInitAttr* asked) {
+    fake::Call call(pd->context, __func__);
     return fake::create_pair(pd, asked);
 }
-EXPORT int ibv_destroy_qp(verbs::Qp* pair) { return fake::destroy_pair(pair); }
+EXPORT int ibv_destroy_qp(verbs::Qp* pair) {
+    fake::Call call(pair->context, __func__);
+    return fake::destroy_pair(pair);
+}
 EXPORT int ibv_modify_qp(verbs::Qp* pair, verbs::QpAttr* attr, int mask) {
+    fake::Call call(pair->context, __func__);
     return fake::modify_pair(pair, attr, mask);
 }
 EXPORT int ibv_query_qp(verbs::Qp* pair, verbs::QpAttr* attr, int, verbs::QpInitAttr* init) {
+    fake::Call call(pair->context, __func__);
     attr->qp_state = pair->state;
     attr->cap = init->cap = reinterpret_cast<fake::QueuePair*>(pair)->cap;
     return 0;
@@ -402,6 +460,8 @@ EXPORT int fake_held_by(pid_t process) {
     }
     return held;
 }
+// Threads that are in one of the library's functions, but those for messages.
+EXPORT int fake_in_calls() { return fake::in_calls; }
 EXPORT int fake_open_devices() { return fake::open_devices; }
 template <class Count> static uint64_t sum_of(Count fake::DeviceState::*count) {
     if (!fake::open_once()) return 0;

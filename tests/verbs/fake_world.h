@@ -38,6 +38,11 @@ struct FakeWorld {
         void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
         return reinterpret_cast<int (*)()>(dlsym(library, "fake_open_devices"))();
     }
+    // Threads of this process that are in a call of the library, which may hang.
+    int in_calls() {
+        void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
+        return reinterpret_cast<int (*)()>(dlsym(library, "fake_in_calls"))();
+    }
     // That all devices have sent.
     uint64_t messages() {
         void* library = dlopen(POMONA_FAKE_LIBRARY, RTLD_NOW);
