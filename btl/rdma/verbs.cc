@@ -121,7 +121,7 @@ struct Device::Opening {
     std::string name;
     Nanoseconds begun = RealClock().now();
     std::atomic<const char*> call{"ibv_get_device_list"};  // in which it is
-    verbs::Context* context = nullptr;                     // there before, or what came of it
+    verbs::Context* context = nullptr;                     // handed over, or what came of it
     verbs::Pd* domain = nullptr;
     int error = 0;  // of the call that failed
     std::mutex mutex{};
@@ -165,7 +165,7 @@ bool Device::open(Reason& why) {
         opening_ = std::make_shared<Opening>();
         opening_->library = library_;
         opening_->name = name_;
-        opening_->context = context_;
+        opening_->context = std::exchange(context_, nullptr);
         try {
             std::thread(run, opening_).detach();
         } catch (const std::system_error&) { run(opening_); }
@@ -313,13 +313,7 @@ int Device::find_gid(const verbs::PortAttr& port, GidBytes& out) {
 // device, or ends.
 void Device::close() {
     bool here = !watched || holds_nothing(*this);
-    if (std::shared_ptr<Opening> opening = std::move(opening_)) {
-        std::lock_guard guard(opening->mutex);
-        opening->unwanted = !opening->done;
-        here |= opening->done;
-        if (opening->done) context_ = opening->context, domain_ = opening->domain;
-    }
-    if (here) give_back();
+    if (here || opening_) give_back();
     port_asked_ = nullptr;
     keeps_ = false;
     domain_ = nullptr;
@@ -328,6 +322,11 @@ void Device::close() {
 }
 
 void Device::give_back() {
+    if (std::shared_ptr<Opening> opening = std::move(opening_)) {
+        std::lock_guard guard(opening->mutex);
+        opening->unwanted = !opening->done;  // then its thread gives back what it has
+        if (opening->done) context_ = opening->context, domain_ = opening->domain;
+    }
     if (domain_ && !keeps_)
         takes_back("its protection domain", ask("ibv_dealloc_pd", [d = domain_](const Library& l) {
                        return l.dealloc_pd(d);

@@ -154,7 +154,7 @@ private:
 
     std::shared_ptr<Library> library_;
     Driver driver_;
-    std::shared_ptr<Opening> opening_;  // what the thread is at
+    std::shared_ptr<Opening> opening_;  // what the thread is at, with a context that is its own
     std::shared_ptr<Port> port_asked_;  // what the driver is asked
     std::string name_;
     verbs::Context* context_ = nullptr;

@@ -5,6 +5,8 @@
 #include "btl/base/log.h"
 #include "btl/rdma/driver.h"
 #include "btl/rdma/survey.h"
+#include "btl/rdma/termination.h"
+#include "btl/rdma/verbs.h"
 #include "tests/verbs/rdma_world.h"
 
 #include <ostream>
@@ -30,14 +32,20 @@ struct Said {
     std::string text;
 };
 
+// Until it is so, which is not long.
+template <class Condition> void wait_until(Condition condition) {
+    RealClock clock;
+    Nanoseconds end = clock.now() + 60'000'000'000;
+    while (!condition()) {
+        ASSERT_LT(clock.now(), end);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
 // Drivers return that have hung: threads that nobody waits for end.
 void return_all() {
     fabric().say("hang * * off");
-    RealClock clock;
-    Nanoseconds end = clock.now() + 60'000'000'000;
-    while (fabric().in_calls() > 0 && clock.now() < end)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    EXPECT_EQ(fabric().in_calls(), 0);
+    wait_until([] { return fabric().in_calls() == 0; });
 }
 
 class Driver : public testing::TestWithParam<const char*> {
@@ -173,6 +181,46 @@ TEST(DriverOfOne, that_hangs_leaves_messages_with_the_other) {
     }
     return_all();
 }
+
+// Goal: a device that is closed, or given back by the thread of termination.h, while it is opened
+// anew is given back once, and by who has it then. Method: its port is down when it is opened
+// first, so that it gives a context and no domain; the second time the driver hangs.
+enum class Closed { meanwhile, before_it_is_taken, by_another_thread };
+class DeviceOpenedAnew : public testing::TestWithParam<Closed> {};
+TEST_P(DeviceOpenedAnew, is_given_back_once) {
+    fabric().calm();
+    const int before = fabric().open_devices();  // drivers have hung that never closed them
+    std::string text;
+    auto library = rdma::Library::open(text);
+    ASSERT_TRUE(library) << text;
+    rdma::Reason why;
+    {
+        rdma::Device device(library, "0.rdma_en2");
+        device.watched = true;
+        fabric().say("port 0 rdma_en2 down");
+        EXPECT_FALSE(device.open_now(why));
+        EXPECT_NE(why.text().find("the port of 0.rdma_en2 is down"), text.npos) << why.text();
+        EXPECT_EQ(fabric().open_devices(), before + 1);
+        fabric().calm();
+        fabric().say("hang 0 rdma_en2 ibv_alloc_pd");
+        EXPECT_FALSE(device.open(why));
+        wait_until([] { return fabric().in_calls() == 1; });
+        if (GetParam() == Closed::before_it_is_taken) return_all();
+        if (GetParam() == Closed::by_another_thread) {
+            std::thread([&] { device.give_back(); }).join();
+            EXPECT_TRUE(rdma::holds_nothing(device));
+        }
+    }
+    // A thread that hangs still has it.
+    if (GetParam() != Closed::before_it_is_taken) {
+        EXPECT_EQ(fabric().open_devices(), before + 1);
+    }
+    return_all();
+    wait_until([&] { return fabric().open_devices() == before; });
+}
+INSTANTIATE_TEST_SUITE_P(All, DeviceOpenedAnew,
+                         testing::Values(Closed::meanwhile, Closed::before_it_is_taken,
+                                         Closed::by_another_thread));
 
 // Goal: a library that does not tell its devices is done without.
 TEST(DriverOfAll, that_hangs_is_no_device) {
