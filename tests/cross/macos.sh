@@ -59,7 +59,7 @@ compile() {
 configure ""
 if ! compile; then
     # Files that cannot be compiled together are no mistake: what has failed so, each by itself.
-    apart=$(sed -n 's|^FAILED: .*CMakeFiles/\(.*\)\.dir/Unity/unity_\(g[0-9]*\)_.*|\1:\2|p' "$build/build.log" | paste -sd ';')
+    apart=$(sed -n 's|^FAILED: .*/Unity/unity_\(.*\)_cxx\.cxx.*|\1|p' "$build/build.log" | sort -u | paste -sd ';')
     if [ -n "$apart" ]; then
         echo "Compiled by themselves, as they do not fit together (macos/apart.txt would save time): $apart"
         configure "$apart"
