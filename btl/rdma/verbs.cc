@@ -152,6 +152,10 @@ void Device::run(const std::shared_ptr<Opening>& opening) {
     if (context) library.close_device(context);
 }
 
+// A device that was not opened, as its port is down, is tried again after so long: each time costs
+// a thread, and who has one asks about every millisecond.
+static constexpr Nanoseconds kRefusedRest = 20'000'000;
+
 bool Device::open(Reason& why) {
     if (is_given_back()) return why = {"this process ends"}, false;
     if (hangs(why)) return false;
@@ -161,6 +165,8 @@ bool Device::open(Reason& why) {
     if (std::shared_ptr<Opening> opening = opening_) {
         std::lock_guard guard(opening->mutex);
         if (opening->done) return take(*opening, why);
+    } else if (RealClock().now() < refused_until_) {
+        return why = refused_, false;
     } else {
         opening_ = std::make_shared<Opening>();
         opening_->library = library_;
@@ -207,13 +213,14 @@ bool Device::take(Opening& opening, Reason& why) {
     told_ = false;  // it was slow
     if (context_ && watched) holds_nothing(*this), holds(*this);
     if (domain_) return true;
-    if (!context_)
-        return why = {format(messages::rdma_device_closed, name_),
-                      "is RDMA enabled (rdma_ctl enable, in macOS Recovery)?", error},
-               false;
     verbs::PortAttr attr;
-    if (port(attr, why))
+    if (!context_)
+        why = {format(messages::rdma_device_closed, name_),
+               "is RDMA enabled (rdma_ctl enable, in macOS Recovery)?", error};
+    else if (port(attr, why))
         why = {format(messages::rdma_no_domain, name_), messages::rdma_restart, error};
+    refused_ = why;
+    refused_until_ = RealClock().now() + kRefusedRest;
     return false;
 }
 

@@ -159,8 +159,10 @@ private:
     std::string name_;
     verbs::Context* context_ = nullptr;
     verbs::Pd* domain_ = nullptr;
-    bool keeps_ = false;  // something that it has not taken back
-    bool told_ = false;   // that its driver hangs
+    Reason refused_{};               // why it was not opened
+    Nanoseconds refused_until_ = 0;  // when it is tried again
+    bool keeps_ = false;             // something that it has not taken back
+    bool told_ = false;              // that its driver hangs
 };
 
 template <class Call> auto Device::ask(const char* what, Call call) {
