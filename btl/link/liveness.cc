@@ -27,6 +27,10 @@ static constexpr Nanoseconds kStall = 10'000'000;
 // More for a path's round trip, of which much may be its own queue: bytes get through all the
 // while.
 static constexpr Nanoseconds kStallTrip = 20'000'000;
+// Stalled for so long, a connection is given up and made again: its system tries ever more rarely,
+// and one by which no long packet gets through, with all of its bytes in the system's hands, would
+// stand like that until the system gives it up, half a minute later.
+static constexpr Nanoseconds kStalledMost = 1'000'000'000;
 // So many refusals on end by every path, for so long: nobody listens there any more.
 static constexpr int kRefusals = 4;
 static constexpr Nanoseconds kRefusedFor = 300'000'000;
@@ -419,6 +423,7 @@ void Link::look_at_stalls(Nanoseconds now) {
             if (&other == &path || !other.usable() || other.stalled) continue;
             if (other.answered_at > path.moved_at + limit) {
                 path.stalled = true;
+                path.stalled_at = now;
                 take_back(path);
                 changed = true;
                 break;
@@ -427,6 +432,13 @@ void Link::look_at_stalls(Nanoseconds now) {
         }
     }
     if (changed || order_.size() > 1) order_paths();
+    bool any_moves = std::any_of(paths.begin(), paths.end(),
+                                 [](const Path& path) { return path.usable() && !path.stalled; });
+    for (Path& path : paths)
+        if (any_moves && path.usable() && path.stalled && path.reliable && !path.rides &&
+            &path != relay_ && now - path.stalled_at > kStalledMost)
+            path.endpoint->abandon(
+                {Code::timed_out, "Nothing got through, and by others it did", peer});
 }
 
 // Paths that do not watch themselves: nobody else will say that the other side is gone.

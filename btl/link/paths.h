@@ -46,6 +46,7 @@ struct Path {
     bool reliable = true;  // as it describes itself
     bool settled = false;  // since it is up: what the other side has is known (or nothing was sent)
     bool stalled = false;  // nothing gets through although others do
+    Nanoseconds stalled_at = 0;  // since then, while it is
 
     // Making it again.
     std::vector<std::byte> address;  // what it is made to; empty: only the other side can make it

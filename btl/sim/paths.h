@@ -49,6 +49,8 @@ public:
     // A process that sleeps is woken: something has come for it, or there is room for what was
     // refused.
     bool has_news(int rank);
+    // How often a rank has given up this way to another one.
+    int abandons(int way, int from, int to) { return end(way, from, to).abandons; }
     // Bytes of payloads that a rank has had by this way.
     uint64_t delivered(int way, int rank, int from) { return end(way, rank, from).delivered; }
 

@@ -261,6 +261,28 @@ TEST(LinkCuts, a_silent_cut_pauses_messages_shortly) {
     }
 }
 
+// What a system has taken whole, and does not bring, is in no way half sent: the way is given up
+// all the same, long before its system does so, and made again when it works.
+TEST(LinkCuts, a_way_that_stands_still_is_made_again) {
+    Traffic traffic[2];
+    traffic[0].bytes = 1 << 10;
+    Pair pair(1, {{500, 500}, {100'000, 100'000}, 384 << 10, 60'000 * kMs}, traffic);
+    pair.run(300 * kMs);
+    int way = pair.fabric.frames(1, 0, 1) > pair.fabric.frames(0, 0, 1);
+    EXPECT_EQ(pair.fabric.abandons(way, 0, 1), 0);
+    pair.cut(way, 3, true);
+    pair.run(500 * kMs);
+    EXPECT_EQ(pair.fabric.abandons(way, 0, 1), 0) << "lines stand still now and then";
+    pair.run(1500 * kMs);
+    EXPECT_EQ(pair.fabric.abandons(way, 0, 1), 1);
+    pair.cut(way, 3, false);
+    pair.run(2500 * kMs);
+    pair.cut(1 - way, 3, true);
+    pair.longest = 0;
+    pair.run(500 * kMs);
+    EXPECT_LT(pair.longest / kMs, 50) << "it is not there again";
+}
+
 // All of a payload has arrived, but what says so is lost, or waits on the cut way: nothing of the
 // sender's waits there.
 TEST(LinkCuts, an_acknowledgement_that_is_lost_is_asked_for) {
