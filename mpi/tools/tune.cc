@@ -14,17 +14,13 @@
 #include "pmix/launch/ssh.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fcntl.h>
 #include <cstdint>
 #include <optional>
 #include <sched.h>
 #include <unistd.h>
-
-extern char** environ;
 
 namespace pomona {
 

@@ -13,12 +13,17 @@
 namespace pomona::coll {
 namespace {
 
-TEST(Runner, waits_for_gates) {
+// Rank 0 of two sends its eight bytes when the gate is open.
+Schedule send_behind(int gate) {
     Shape shape{.rank = 0, .size = 2, .element = 1};
     Builder s(shape);
-    s.gate(7, s.input(0, 8));
+    s.gate(gate, s.input(0, 8));
     s.send(1, s.input(0, 8));
-    Schedule schedule = s.finish();
+    return s.finish();
+}
+
+TEST(Runner, waits_for_gates) {
+    Schedule schedule = send_behind(7);
     struct OneGate : Gate {
         Completion* done = nullptr;
         int number = 0;
@@ -122,11 +127,7 @@ TEST(Gates, open_at_once_from_many_threads) {
 }
 
 TEST(Gates, a_failure_is_told_to_those_who_wait_for_the_data) {
-    Shape shape{.rank = 0, .size = 2, .element = 1};
-    Builder s(shape);
-    s.gate(0, s.input(0, 8));
-    s.send(1, s.input(0, 8));
-    Schedule schedule = s.finish();
+    Schedule schedule = send_behind(0);
     Gates gates(nullptr, nullptr);
     ManualCarrier carrier;
     Runner runner;
