@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <mutex>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -33,8 +34,9 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 // Never unmapped: threads may end operations as long as the process lives.
 struct Table {
-    Starts* own = nullptr;
-    std::vector<Starts*> by_rank;  // of the first group; null: on another machine
+    int rank = 0;                  // in the first group
+    Starts* own = nullptr;         // null: this machine's ranks have no memory for it
+    std::vector<Starts*> by_rank;  // of the first group; null: shares no memory with this one
 };
 std::atomic<const Table*> table{nullptr};
 
@@ -150,19 +152,43 @@ int share_arrivals(MPI_Comm first_group) {
         });
     }
     free_comm(&local);
-    if (error != MPI_SUCCESS || shared == nullptr) return error;
+    struct Place {
+        int machine, shares;  // the machine's lowest rank; whether its ranks have that memory
+    };
+    const Place own{*std::min_element(ranks.begin(), ranks.end()), shared != nullptr ? 1 : 0};
+    std::vector<Place> places(static_cast<size_t>(world_size));
+    if (error == MPI_SUCCESS) {
+        error = run([&](MPI_Request* request) {
+            return mpi().Iallgather_c(&own, sizeof own, MPI_BYTE, places.data(), sizeof own,
+                                      MPI_BYTE, first_group, request);
+        });
+    }
+    if (error != MPI_SUCCESS) return error;
     auto* const made = new Table;
-    made->own = shared + rank;
     made->by_rank.resize(static_cast<size_t>(world_size), nullptr);
-    for (int i = 0; i < size; ++i)
-        made->by_rank[static_cast<size_t>(ranks[static_cast<size_t>(i)])] = shared + i;
+    if (shared != nullptr) {
+        made->own = shared + rank;
+        for (int i = 0; i < size; ++i)
+            made->by_rank[static_cast<size_t>(ranks[static_cast<size_t>(i)])] = shared + i;
+    }
+    made->rank = world_rank;
     table.store(made);
-    return MPI_SUCCESS;
+    // All ranks see alike whether some share no memory.
+    const bool together = std::all_of(places.begin(), places.end(), [&](const Place& place) {
+        return place.machine == places.front().machine && place.shares == 1;
+    });
+    if (together) return MPI_SUCCESS;
+    std::vector<int> machines(places.size());
+    std::transform(places.begin(), places.end(), machines.begin(),
+                   [](const Place& place) { return place.machine; });
+    return watch_far_arrivals(first_group, std::move(machines));
 }
 
 void arrive(uint64_t key, uint64_t sequence, ArrivalTime at) {
     const Table* const known = table.load(std::memory_order_acquire);
     if (known == nullptr) return;
+    arrive_far(key, sequence, at);
+    if (known->own == nullptr) return;
     const uint64_t name = name_of(key, sequence);
     Start& start = known->own->of(name);
     start.name.store(0, std::memory_order_relaxed);
@@ -171,33 +197,30 @@ void arrive(uint64_t key, uint64_t sequence, ArrivalTime at) {
     start.name.store(name, std::memory_order_release);
 }
 
-std::optional<std::chrono::nanoseconds> waited_for_others(const std::vector<int>& members,
-                                                          uint64_t key, uint64_t sequence,
-                                                          ArrivalTime begun, ArrivalTime ended) {
+std::optional<LastArrival> last_arrival(const std::vector<int>& members, uint64_t key,
+                                        uint64_t sequence, ArrivalTime begun, ArrivalTime ended) {
     const Table* const known = table.load(std::memory_order_acquire);
     if (known == nullptr) return std::nullopt;
     const uint64_t name = name_of(key, sequence);
     const int64_t end = count_of(ended);
     int64_t last = count_of(begun);
-    const auto look = [&](Starts* starts) {
-        if (starts == nullptr) return false;
-        if (starts == known->own) return true;
+    LastArrival result;
+    const auto look = [&](int rank) {
+        if (rank == known->rank) return;
+        Starts* const starts = known->by_rank[static_cast<size_t>(rank)];
+        if (starts == nullptr) return result.far.push_back(rank);
         const Start& start = starts->of(name);
-        if (start.name.load(std::memory_order_acquire) != name) return true;
+        if (start.name.load(std::memory_order_acquire) != name) return;
         const int64_t at = start.at.load(std::memory_order_relaxed);
         std::atomic_thread_fence(std::memory_order_acquire);
         if (start.name.load(std::memory_order_relaxed) == name && at <= end)
             last = std::max(last, at);
-        return true;
     };
-    const auto look_at_rank = [&](int rank) {
-        return look(known->by_rank[static_cast<size_t>(rank)]);
-    };
-    const bool complete = members.empty()
-                              ? std::all_of(known->by_rank.begin(), known->by_rank.end(), look)
-                              : std::all_of(members.begin(), members.end(), look_at_rank);
-    if (!complete) return std::nullopt;
-    return std::chrono::nanoseconds(last - count_of(begun));
+    if (members.empty())
+        for (int rank = 0; rank < static_cast<int>(known->by_rank.size()); ++rank) look(rank);
+    else std::for_each(members.begin(), members.end(), look);
+    result.at = begun + std::chrono::nanoseconds(last - count_of(begun));
+    return result;
 }
 
 }  // namespace pomona::glue

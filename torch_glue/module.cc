@@ -5,6 +5,7 @@
 
 #include "torch_glue/backend.h"
 #include "torch_glue/device.h"
+#include "torch_glue/far_arrivals.h"
 #include "torch_glue/futures.h"
 #include "torch_glue/meeting.h"
 #include "torch_glue/record.h"
@@ -78,6 +79,10 @@ py::list record_entries() {
 }
 
 py::dict metrics(bool reset) {
+    {
+        const py::gil_scoped_release others_may_run;
+        settle_far();
+    }
     py::dict result;
     for (const auto& [title, times] : Record::instance().times(reset)) {
         py::dict each;

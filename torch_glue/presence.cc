@@ -12,6 +12,8 @@
 #include <tuple>
 #include <utility>
 
+#include "torch_glue/far_arrivals.h"
+#include "torch_glue/mail.h"
 #include "torch_glue/world.h"
 
 namespace pomona::glue {
@@ -21,7 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 // How long the end of the program waits for the others' before it tells them.
 constexpr std::chrono::milliseconds kPatience{200};
-constexpr int kTag = 1;
 constexpr size_t kEndedMost = 500;         // groups
 constexpr size_t kNamedMost = 4;           // ranks of which an error tells what they have called
 constexpr std::chrono::seconds kFresh{3};  // an answer on messages: one serves a timeout
@@ -34,9 +35,8 @@ struct Count {
     int64_t idle_ns;
 };
 
-// So short that it is sent without its receiver's help. Of a failure: the first collective that
-// misses the rank, and in the place of further counts why. Of an answer: the count of collectives
-// and that of messages.
+// Of a failure: the first collective that misses the rank, and in the place of further counts why.
+// Of an answer: the count of collectives and that of messages.
 struct Word {
     Kind kind;
     uint32_t used;
@@ -45,11 +45,6 @@ struct Word {
     static constexpr size_t kText = 23 * sizeof(Count);
     char* text() { return reinterpret_cast<char*>(&counts[1]); }
     const char* text() const { return reinterpret_cast<const char*>(&counts[1]); }
-};
-
-struct Sent {
-    MPI_Request request = MPI_REQUEST_NULL;
-    Word word{};
 };
 
 struct Failure {
@@ -69,9 +64,7 @@ using Place = std::pair<int, uint64_t>;  // a rank of the first group, and a gro
 
 struct State {
     std::mutex mutex;
-    MPI_Comm comm = MPI_COMM_NULL;
-    int rank = 0;
-    int size = 0;
+    Mail<Word> mail;
     std::map<uint64_t, uint32_t> made;  // by the hash of name and members: how many so far
     std::map<uint64_t, std::shared_ptr<GroupCount>> groups;
     std::deque<uint64_t> ended;                        // those of them that have ended here
@@ -79,7 +72,6 @@ struct State {
     std::map<Place, Answer> answers;
     std::map<Place, Failure> failures;
     std::set<Place> asked;  // and not answered
-    std::deque<Sent> sent;  // words on their way
 };
 
 // What this process has to tell of failures. Apart, since who fails may be called by MPI, and by
@@ -107,20 +99,7 @@ uint64_t hash(const std::string& text) {
 }
 
 void send(State& s, int peer, const Word& word) {
-    Sent& sent = s.sent.emplace_back();
-    sent.word = word;
-    const size_t bytes = offsetof(Word, counts) + word.used * sizeof(Count);
-    mpi().Isend(&sent.word, static_cast<int>(bytes), MPI_BYTE, peer, kTag, s.comm, &sent.request);
-}
-
-void drop_sent(State& s) {
-    while (!s.sent.empty()) {
-        int done = 0;
-        MPI_Status status;
-        const int error = mpi().Test(&s.sent.front().request, &done, &status);
-        if (error == MPI_SUCCESS && !done) return;
-        s.sent.pop_front();
-    }
+    s.mail.send(peer, word, offsetof(Word, counts) + word.used * sizeof(Count));
 }
 
 Count count_of(const GroupCount& group) {
@@ -180,26 +159,7 @@ void tell_news(State& s) {
 
 void look(State& s) {
     tell_news(s);
-    drop_sent(s);
-    for (;;) {
-        int found = 0;
-        MPI_Message message = MPI_MESSAGE_NULL;
-        MPI_Status status;
-        std::memset(&status, 0, sizeof status);
-        const int error = mpi().Improbe(MPI_ANY_SOURCE, kTag, s.comm, &found, &message, &status);
-        if (error != MPI_SUCCESS) {
-            // A rank has died, and MPI says so until it is told that this is known.
-            int known = 0;
-            if (mpi().X_Comm_ack_failed) mpi().X_Comm_ack_failed(s.comm, s.size, &known);
-            return;
-        }
-        if (!found) return;
-        Word word{};
-        MPI_Status received;
-        std::memset(&received, 0, sizeof received);
-        if (mpi().Mrecv(&word, sizeof word, MPI_BYTE, &message, &received) == MPI_SUCCESS)
-            take_in(s, status.MPI_SOURCE, word);
-    }
+    s.mail.look([&s](int from, const Word& word) { take_in(s, from, word); });
 }
 
 void tell_all(State& s) {
@@ -209,9 +169,9 @@ void tell_all(State& s) {
             words.push_back({Kind::left, 0, {}});
         words.back().counts[words.back().used++] = count_of(*group);
     }
-    for (int peer = 0; peer < s.size; ++peer)
+    for (int peer = 0; peer < s.mail.size(); ++peer)
         for (const Word& word : words)
-            if (peer != s.rank) send(s, peer, word);
+            if (peer != s.mail.rank()) send(s, peer, word);
 }
 
 std::string seconds_of(std::chrono::nanoseconds time) {
@@ -263,7 +223,7 @@ std::chrono::nanoseconds GroupCount::idle_messages() const {
 void GroupCount::ask(uint64_t sequence, int self) const {
     State& s = state();
     std::lock_guard lock(s.mutex);
-    if (s.comm == MPI_COMM_NULL) return;
+    if (!s.mail.is_open()) return;
     for (int rank = 0; rank < size_; ++rank) {
         const Place place{world_rank(rank), key};
         const auto known = s.answers.find(place);
@@ -276,7 +236,7 @@ void GroupCount::ask(uint64_t sequence, int self) const {
 void GroupCount::ask_peer(int peer, int self) const {
     State& s = state();
     std::lock_guard lock(s.mutex);
-    if (s.comm == MPI_COMM_NULL) return;
+    if (!s.mail.is_open()) return;
     for (int rank = 0; rank < size_; ++rank) {
         const Place place{world_rank(rank), key};
         const auto known = s.answers.find(place);
@@ -427,39 +387,25 @@ void end_count(const GroupCount& group) {
 int watch_presence(MPI_Comm first_group) {
     State& s = state();
     std::lock_guard lock(s.mutex);
-    if (s.comm != MPI_COMM_NULL) return MPI_SUCCESS;
-    const int error = copy_comm(first_group, &s.comm);
-    if (error != MPI_SUCCESS) return error;
-    mpi().Comm_rank(s.comm, &s.rank);
-    mpi().Comm_size(s.comm, &s.size);
-    // Who looks for questions waits for nobody: `pomona top` shall not say so.
-    MPI_Info hints = MPI_INFO_NULL;
-    mpi().Info_create(&hints);
-    mpi().Info_set(hints, "pomona_quiet", "true");
-    mpi().Comm_set_info(s.comm, hints);
-    mpi().Info_free(&hints);
-    return MPI_SUCCESS;
+    return s.mail.is_open() ? MPI_SUCCESS : s.mail.open(first_group);
 }
 
 void look_at_presence() {
     State& s = state();
     std::lock_guard lock(s.mutex);
-    if (s.comm != MPI_COMM_NULL && mpi_running()) look(s);
+    if (s.mail.is_open() && mpi_running()) look(s);
 }
 
 void depart() {
+    end_far_arrivals();
     State& s = state();
     std::lock_guard lock(s.mutex);
-    // Nobody looks from here on: MPI ends.
-    if (s.comm == MPI_COMM_NULL) return;
-    if (s.size == 1) {
-        s.comm = MPI_COMM_NULL;
-        return;
-    }
+    if (!s.mail.is_open()) return;
+    if (s.mail.size() == 1) return s.mail.close();
     tell_news(s);
     MPI_Request barrier = MPI_REQUEST_NULL;
     // Where a rank has died no barrier is possible: the others are told at once.
-    bool broken = mpi().Ibarrier(s.comm, &barrier) != MPI_SUCCESS;
+    bool broken = mpi().Ibarrier(s.mail.comm(), &barrier) != MPI_SUCCESS;
     const auto limit = Clock::now() + kPatience;
     int done = 0;
     MPI_Status status;
@@ -473,7 +419,7 @@ void depart() {
         if (!broken) mpi().Wait(&barrier, &status);
     }
     look(s);
-    s.comm = MPI_COMM_NULL;
+    s.mail.close();
 }
 
 }  // namespace pomona::glue

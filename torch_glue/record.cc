@@ -77,9 +77,9 @@ uint64_t Record::begin(RecordEntry entry, uint64_t bytes) {
     return next_ - 1;
 }
 
-void Record::end(uint64_t number, const std::string& title, uint64_t bytes,
-                 const OperationTime& time, bool failed) {
-    if (number == 0) return;
+uint64_t Record::end(uint64_t number, const std::string& title, uint64_t bytes,
+                     const OperationTime& time, bool failed) {
+    if (number == 0) return 0;
     const std::string kind = kind_of(title);
     std::lock_guard lock(mutex_);
     if (reduces(kind, bytes)) {
@@ -94,14 +94,31 @@ void Record::end(uint64_t number, const std::string& title, uint64_t bytes,
     OperationTimes& times = times_[kind];
     if (failed) {
         ++times.failed;
-        return;
+        return epoch_;
     }
     ++times.count;
     times.bytes += bytes;
     times.seconds += std::chrono::duration<double>(time.whole).count();
     if (time.waiting) times.waiting_seconds += std::chrono::duration<double>(*time.waiting).count();
-    else ++times.unseen;
+    else ++(time.told_later ? times.unsettled : times.unseen);
     ++times.buckets[bucket_of(time.whole)];
+    return epoch_;
+}
+
+void Record::settle(const std::string& title, uint64_t epoch, std::chrono::nanoseconds waiting) {
+    std::lock_guard lock(mutex_);
+    if (epoch != epoch_) return;
+    OperationTimes& times = times_[kind_of(title)];
+    --times.unsettled;
+    times.waiting_seconds += std::chrono::duration<double>(waiting).count();
+}
+
+void Record::give_up_waiting(const std::string& title, uint64_t epoch) {
+    std::lock_guard lock(mutex_);
+    if (epoch != epoch_) return;
+    OperationTimes& times = times_[kind_of(title)];
+    --times.unsettled;
+    ++times.unseen;
 }
 
 void Record::waited(const std::string& title, std::chrono::nanoseconds time) {
@@ -152,8 +169,9 @@ std::map<std::string, std::vector<int>> Record::groups() const {
 
 std::map<std::string, OperationTimes> Record::times(bool reset) {
     std::lock_guard lock(mutex_);
-    if (reset) return std::exchange(times_, {});
-    return times_;
+    if (!reset) return times_;
+    ++epoch_;
+    return std::exchange(times_, {});
 }
 
 void set_record_dumper(void (*dumper)()) { record_dumper.store(dumper); }

@@ -42,6 +42,7 @@ struct OperationTimes {
     double seconds = 0, waited_seconds = 0;  // waited: a thread of the program was in wait()
     double reducing_seconds = 0;             // this process was adding, multiplying ... for them
     double waiting_seconds = 0;              // not all had come that came before the end
+    uint64_t unsettled = 0;                  // of count, of which that is still to be told
     uint64_t unseen = 0;                     // of count, of which that is not known
     std::array<uint64_t, kBuckets> buckets{};
     double quantile_us(double part) const;  // the end of the bucket in which it lies
@@ -51,10 +52,12 @@ struct OperationTimes {
     }
 };
 
-// Of one operation. Waiting: for others that had not come, if that is known.
+// Of one operation. Waiting: for others that had not come, if that is known; `told_later`: settle()
+// or give_up_waiting() will be called for it.
 struct OperationTime {
     std::chrono::nanoseconds whole;
     std::optional<std::chrono::nanoseconds> waiting;
+    bool told_later = false;
 };
 
 class Record {
@@ -65,10 +68,13 @@ public:
 
     uint64_t begin(RecordEntry entry, uint64_t bytes);  // 0 is no entry
     uint64_t latest() const;                            // the latest entry's number
-    // Also counts it: its kind is of its title. `bytes` as at its begin.
-    void end(uint64_t number, const std::string& title, uint64_t bytes, const OperationTime& time,
-             bool failed);
+    // Also counts it: its kind is of its title. `bytes` as at its begin. Returns the counts' epoch.
+    uint64_t end(uint64_t number, const std::string& title, uint64_t bytes,
+                 const OperationTime& time, bool failed);
     void waited(const std::string& title, std::chrono::nanoseconds time);
+    // Of an operation that was counted in that epoch: nothing if counts have begun anew since then.
+    void settle(const std::string& title, uint64_t epoch, std::chrono::nanoseconds waiting);
+    void give_up_waiting(const std::string& title, uint64_t epoch);  // it will not be known
 
     void know_group(const std::string& name, std::vector<int> ranks);
     void end_group(const std::string& name);   // entries may name it still
@@ -91,6 +97,7 @@ private:
     std::map<std::string, KnownGroup> groups_;
     std::deque<std::string> ended_;                // names, one for each group that has ended
     std::map<std::string, OperationTimes> times_;  // by kind: "all_reduce"
+    uint64_t epoch_ = 0;                           // how often they have begun anew
     // Reductions are of the kind that is under way, of those that reduce; of the first of several.
     std::map<std::string, int> under_way_;  // kinds that reduce
     uint64_t (*reduce_counter_)() = nullptr;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "torch_glue/far_arrivals.h"
 #include "torch_glue/python_end.h"
 #include "torch_glue/record.h"
 
@@ -83,7 +84,14 @@ void Watchdog::run() {
             look_at_ = Clock::now() + (first_ ? kLook : kIdleLook);
             continue;
         }
-        wake_at_ = look_at_;
+        if (now >= look_at_arrivals_) {
+            lock.unlock();
+            const auto next = look_at_far_arrivals(kIdleLook);
+            lock.lock();
+            look_at_arrivals_ = Clock::now() + next;
+            continue;
+        }
+        wake_at_ = std::min(look_at_, look_at_arrivals_);
         for (GlueWork* work = first_; work; work = work->watch_next_)
             wake_at_ = std::min(wake_at_, work->deadline_);
         wake_.wait_until(lock, wake_at_);

@@ -73,8 +73,9 @@ private:
     std::condition_variable wake_;
     GlueWork* first_ = nullptr;
     Clock::time_point wake_at_ = Clock::time_point::max();
-    Clock::time_point look_at_{};  // at ranks that have left
-    uint64_t recorded_ = 0;        // the latest entry of the record that was written last
+    Clock::time_point look_at_{};           // at ranks that have left
+    Clock::time_point look_at_arrivals_{};  // at who asks when this one has come to a collective
+    uint64_t recorded_ = 0;                 // the latest entry of the record that was written last
     bool running_ = false;
 };
 

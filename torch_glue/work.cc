@@ -160,10 +160,15 @@ void GlueWork::note_start() {
 void GlueWork::note_end(bool failed) {
     if (record_ == 0) return;
     const auto now = Clock::now();
-    std::optional<std::chrono::nanoseconds> waiting;
+    std::optional<LastArrival> last;
+    const uint64_t key = group_->count->key;
     if (!failed && !c10d::isP2POp(opType_))
-        waiting = waited_for_others(group_->members, group_->count->key, sequence_, begun_, now);
-    Record::instance().end(record_, title_, bytes_, {now - begun_, waiting}, failed);
+        last = last_arrival(group_->members, key, sequence_, begun_, now);
+    OperationTime time{now - begun_, std::nullopt, last && !last->far.empty()};
+    if (last && last->far.empty()) time.waiting = last->at - begun_;
+    const uint64_t epoch = Record::instance().end(record_, title_, bytes_, time, failed);
+    if (time.told_later)
+        remember_far({title_, epoch, key, sequence_, std::move(last->far), begun_, now, last->at});
 }
 
 void GlueWork::launch(bool async) {

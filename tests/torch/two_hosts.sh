@@ -2,8 +2,10 @@
 # tests/torch/two_hosts.sh BUILD PYTHON: torchrun on two hosts, two processes on each; two by hand
 # on each, which bring a store; with POMONA_TEST_WHOLE two agents, of which one is killed.
 # Goal: ranks of several machines meet by torch's store, share memory where they can and go by the
-# cable else. Method: two network namespaces with host names of their own, joined by a virtual
-# cable; ranks_start.py trains and checks sums. Linux, root; else skipped, code 77.
+# cable else, and each knows how long it waited for others, though the hosts' clocks differ.
+# Method: two network namespaces with host names of their own, joined by a virtual cable, and where
+# the kernel has namespaces of time, too, clocks 5000 s apart; ranks_start.py trains and checks
+# sums. Linux, root; else skipped, code 77.
 build=$1 python=$2
 . "$(dirname "$0")/../programs/hosts.sh"
 { make_hosts && make_cable 1 && give $a 1 10.213.31.1/24 && give $b 1 10.213.31.2/24; } \
@@ -12,11 +14,14 @@ unshare -u true 2> /dev/null || exit 77
 export PYTHONPATH="$build/python${PYTHONPATH:+:$PYTHONPATH}" OMP_NUM_THREADS=1
 export POMONA_IF_INCLUDE=10.213.0.0/16
 
+unshare -T --monotonic 5000 true 2> /dev/null && later="-T --monotonic 5000"
+
 # A command on a host: its namespace, name, and the words.
 on() {
-    space=$1 name=$2
+    space=$1 name=$2 clock=
     shift 2
-    ip netns exec "$space" unshare -u sh -c 'hostname "$0" && exec "$@"' "$name" timeout -s KILL 150 "$@"
+    [ "$space" = "$b" ] && clock=$later
+    ip netns exec "$space" unshare -u $clock sh -c 'hostname "$0" && exec "$@"' "$name" timeout -s KILL 150 "$@"
 }
 
 # Both hosts' parts, `part SPACE NAME NUMBER`, at once; what they say comes to "$folder/out".
@@ -38,6 +43,13 @@ both static
 [ "$(said 'of 4, 2 on this machine: all passed')" = 4 ] || failed=1
 [ "$(bytes $a 1)" -gt 100000 ] || failed=1
 [ $failed = 0 ] || fault "torchrun on two hosts: $(bytes $a 1) bytes left the first by the cable"
+
+sight() {
+    on "$1" "$2" "$python" -m torch.distributed.run --nnodes 2 --node-rank "$3" --nproc-per-node 2 \
+        --master-addr 10.213.31.1 --master-port 29536 "$here/ranks_sight.py" "$folder" test_waiting_and_moving
+}
+both sight
+[ "$(said 'all of rank [0-3] passed')" = 4 ] || fault "metrics() on two hosts${later:+ with unlike clocks}"
 
 by_hand() {
     on "$1" "$2" "$python" "$here/ranks_hosts.py" "$3" 10.213.31.1 29534 "$folder/store"

@@ -47,10 +47,12 @@ def metrics(reset: bool = False) -> dict[str, dict[str, float]]:
     ends of steps of a fifth); failed: operations that ended with an error, which are in none of the
     others.
 
+    Ranks of other machines are asked when they came, which takes milliseconds (at the first call up
+    to 0.2 s); the clocks are compared by messages, so half a round trip of error is possible.
     waiting_seconds and moving_seconds are missing where this process does not know them of every
-    operation counted: of messages, and of groups with ranks on other machines, or with ranks that
-    share no memory with this one. report() has the shares there too, and what else is seen with all
-    ranks together only.
+    operation counted: of messages, where a rank has not answered within half a second (it is
+    stopped, or gone), and of more than 16384 operations over machines since the last call.
+    report() has what is seen with all ranks together only.
     """
     glue = _backends.glue()
     result: dict[str, dict[str, float]] = glue.metrics(reset)
