@@ -404,9 +404,10 @@ private:
     // on.
     bool took_whole() {
         if (!std::exchange(took_whole_, false) && !passed_on()) return false;
-        if (__builtin_expect(slept_ != 0, 0)) spin_limit_.slept(std::exchange(slept_, 0), true);
+        if (__builtin_expect(slept_ != 0, 0)) end_sleep(true);
         return true;
     }
+    void end_sleep(bool woken);
     bool look();
     bool passed_on();
     bool do_later();

@@ -363,7 +363,7 @@ void Engine::wait_long(LongWait wait) {
 
 void Engine::rest(LongWait& wait, Idleness& idleness) {
     Nanoseconds now = clock_.now();
-    if (idleness.at(now) < spin_limit_.now()) {
+    if (idleness.at(now) < spin_limit_.limit()) {
         if (crowded_) sched_yield();
         return;
     }
@@ -420,6 +420,10 @@ void Engine::end_mistake() {
     else mistake.runner->fail(mistake.why);
 }
 
+void Engine::end_sleep(bool woken) {
+    spin_limit_.slept(std::exchange(slept_, 0), woken, clock_.now());
+}
+
 // Does something wait here for what has no bell?
 bool Engine::blocked() const {
     return !queued_peers_.empty() || boards.posting() || !later_.empty();
@@ -462,7 +466,7 @@ void Engine::sleep_armed(const LongWait& wait) {
         Nanoseconds slept = clock_.now() - begin;
         if (held) lock_.post();
         slept_ += slept;
-        if (!woken) spin_limit_.slept(std::exchange(slept_, 0), false);
+        if (!woken) end_sleep(false);
         sleeps_in_vain_ = woken ? 0 : sleeps_in_vain_ + 1;
         sleeping_ = sleeps_long_ = false;
     }
@@ -497,7 +501,7 @@ void Engine::wait_shared(LongWait wait) {
         if (!enters && crowded_ && ++refused > kRefusalsMost) lock_.post(), enters = true;
         if (enters) {
             refused = 0;
-            spin = spin_limit_.now();
+            spin = spin_limit_.limit();
             bool done = wait.ready(wait.context);
             bool moved = !done && turn();
             if (!done && moved) done = wait.ready(wait.context);
