@@ -151,6 +151,12 @@ class HostWorld:
                 shape_line(self.space(f"h{number}"), f"eth{card}", megabits, burst)
                 shape_line(self.space("sw"), self.port(number, card), megabits, burst)
 
+    def steer(self, number, processor):
+        """What this host sends and receives is seen to by this processor alone."""
+        for card in self.cards:
+            keep_order(self.space(f"h{number}"), f"eth{card}", processor=processor)
+            keep_order(self.space("sw"), self.port(number, card), processor=processor)
+
     def hold(self, host):
         script = f"hostname {host} && mount -t tmpfs none /dev/shm && "
         more = []

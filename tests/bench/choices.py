@@ -15,10 +15,14 @@ anyway count as runs of the choice, unless a rule of `pomona tune` has chosen it
 its own.
 
 --hosts 2 --rate 1000: the ranks are on so many hosts, as many on each, which network namespaces
-stand for (tests/host_world.py; Linux and root), by cables of so many Mb/s. What a job chooses there
-depends on what its connections carry; so its choice has no name here, and only its own time.
+stand for (tests/host_world.py; Linux and root), by cables of so many Mb/s. Jobs know that rate and
+half a round trip, as they do where one has seen them, and nothing that was tuned. Each host has
+processors of its own, in turns, which work its ranks and its packets: where the system draws them
+for each connection, a round of 5 us in one run takes 25 or 50 in the next. Where ranks are more
+than processors they sleep at once (spin_us=0), or they would poll while others wait.
 """
 import argparse
+import itertools
 import json
 import os
 import re
@@ -56,6 +60,12 @@ def output_of(command, env=None):
 class Choices:
     def __init__(self, args, world=None):
         self.args, self.world = args, world
+        # No run may reckon with what an earlier one has seen of its lines.
+        self.env = dict(os.environ, POMONA_LEARN_LINKS="no")
+        self.processors, self.latencies = [], {}
+        if world:
+            self.processors = sorted(os.sched_getaffinity(0))
+            self.env["HOME"] = world.home  # where nothing is kept
         # (ranks, collective, size, algorithm): kind of data: a time of each repetition, in us
         self.times = {}
 
@@ -67,26 +77,39 @@ class Choices:
         """The same, and what a rule takes instead, or None."""
         # pomona cost takes a block where every rank has its own; mpi-bench the whole vector.
         block = size // ranks if collective == "reduce_scatter" else size
-        words = [f"{self.args.bin}/pomona", "cost", collective, str(block), "-n", str(ranks)]
+        words = [f"{self.args.bin}/pomona", "cost", collective, str(block)]
         if self.world:
-            words += ["--machine", "cluster", "--ranks-per-node", str(ranks // self.world.count)]
+            words += ["--network", self.network(ranks)]
         else:
-            words += ["--machine", self.args.transport]
+            words += ["-n", str(ranks), "--machine", self.args.transport]
         if self.args.links:
             words += ["--links", self.args.links]
-        text = output_of(words)
+        text = output_of(words, self.env)
         rows = [ROW.match(line) for line in text.splitlines()]
         rule = RULE.search(text)
         return [(row[2], float(row[1])) for row in rows if row], rule and rule[1]
 
+    def network(self, ranks):
+        """A file that describes the hosts, with so many ranks in all."""
+        each = ranks // self.world.count
+        names = [f"h{number + 1}" for number in range(self.world.count)]
+        file = Path(self.world.place, "network.json")
+        file.write_text(json.dumps({
+            "hosts": [{"host": name, "ranks": each} for name in names],
+            "pairs": [{"hosts": pair, "latency_us": self.latency(ranks), "gigabits": self.args.rate / 1000}
+                      for pair in itertools.combinations(names, 2)]}))
+        return str(file)
+
     def run(self, ranks, collective, algorithm):
         words = [f"{self.args.bin}/mpirun", "-n", str(ranks), "--set", f"{collective}={algorithm}"]
-        if self.args.links:
-            words += ["--set", f"links={self.args.links}"]
         if self.world:
-            hosts = ",".join(f"h{i + 1}:{ranks // self.world.count}" for i in range(self.world.count))
-            words = self.world.inside("h1", *words, "--ssh", self.world.enter, "--bind-to", "none", "--host", hosts)
+            # Half a round trip is L + 2 o; 1 Gb/s takes 8 ns for a byte.
+            latency = max(0, self.latency(ranks) * 1000 - 5000)
+            words += ["--set", f"links=net={latency:.0f}:2500:{8000 / self.args.rate:g}"]
+            words = self.on_hosts(ranks, self.world.count, words + self.waiting(ranks))
         else:
+            if self.args.links:
+                words += ["--set", f"links={self.args.links}"]
             words += ["--set", f"transports=self,{self.args.transport}"]
             if sys.platform == "linux" and ranks <= os.cpu_count():
                 words += ["--bind-to", "core"]
@@ -99,11 +122,35 @@ class Choices:
                     kinds = self.times.setdefault((ranks, collective, row["bytes"], algorithm), {})
                     kinds.setdefault(kind, []).append(row[key])
 
-    @staticmethod
-    def measured(words):
+    def on_hosts(self, ranks, hosts, words):
+        """With each rank on a processor of its host, and the host's packets on its first one's."""
+        each, have = ranks // hosts, self.processors
+        lines = []
+        for rank in range(ranks):
+            host, processor = rank // each + 1, have[rank % len(have)]
+            lines.append(f"rank {rank}=h{host} slot={processor}\n")
+            if rank % each == 0:
+                self.world.steer(host, processor)
+        file = Path(self.world.place, "rankfile")
+        file.write_text("".join(lines))
+        names = ",".join(f"h{number + 1}:{each}" for number in range(hosts))
+        return self.world.inside("h1", *words, "--ssh", self.world.enter, "--rankfile", file, "--host", names)
+
+    def waiting(self, ranks):
+        return ["--set", "spin_us=0"] if ranks > len(self.processors) else []
+
+    def latency(self, ranks):
+        """Half a round trip of 8 bytes between two hosts, in us; ranks wait as so many do."""
+        if ranks not in self.latencies:
+            words = self.on_hosts(2, 2, [f"{self.args.bin}/mpirun", "-n", "2", *self.waiting(ranks)])
+            words += [f"{self.args.bin}/mpi-bench", "latency", "-t", str(self.args.time), "-q", "-s", "8"]
+            values = [self.measured(words)[0]["p50_us"] for _ in range(5)]
+            self.latencies[ranks] = round(statistics.median(values), 1)
+        return self.latencies[ranks]
+
+    def measured(self, words):
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
-            # No run may reckon with what an earlier one has seen of its lines.
-            output_of([*words, "--json", file.name], dict(os.environ, POMONA_LEARN_LINKS="no"))
+            output_of([*words, "--json", file.name], self.env)
             return json.loads(Path(file.name).read_text())["rows"]
 
     def repeat(self):
@@ -138,8 +185,6 @@ class Choices:
                 for size in SIZES:
                     prices, rule = self.explained(ranks, collective, size)
                     choice = f"{rule} (rule)" if rule and ":" in rule else rule or prices[0][0]
-                    if self.world:
-                        choice = "auto"
                     case = (ranks, collective, size)
                     by_kind = {name: self.taken(case, [name, "auto"] if name == choice else [name])
                                for name in dict.fromkeys([choice, *(name for name, _ in prices)])}
@@ -177,6 +222,8 @@ def parse():
     args.bin = str(Path(args.bin).resolve())
     if args.hosts and any(ranks % args.hosts for ranks in args.ranks):
         parser.error("every host has as many ranks as the others")
+    if args.hosts and args.links:
+        parser.error("--rate says what links between --hosts take")
     return args
 
 
@@ -217,7 +264,7 @@ def judge(args, world):
                     "command": "tests/bench/choices.py " + " ".join(sys.argv[1:]),
                     "cores": os.cpu_count(), "load": load, "statistic": args.statistic,
                     "repetitions": args.repeat, "transport": "hosts" if world else args.transport, "links": args.links,
-                    "data": args.data,
+                    "data": args.data, "half_round_trip_us": choices.latencies,
                     "good": good, "within 1.15": near, "rows": rows}
         keep(document, args.json)
     return 0

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Tests of what choices.py makes of its times, which are made up here."""
+import json
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,6 +53,42 @@ class Rows(unittest.TestCase):
         found = [choices.ROW.match(line) for line in lines]
         self.assertEqual([row and (row[2], row[1]) for row in found],
                          [None, ("ring", "1.24"), ("linear", "2.00"), None])
+
+
+class Hosts(unittest.TestCase):
+    """Each rank, and the packets of each host, have a processor."""
+
+    def placed(self, processors, ranks, hosts):
+        with tempfile.TemporaryDirectory() as place:
+            steered = {}
+            world = SimpleNamespace(count=hosts, place=place, home=place, enter="enter", steer=steered.__setitem__,
+                                    inside=lambda host, *words: list(words))
+            one = choices.Choices(SimpleNamespace(bin="bin"), world)
+            one.processors = processors
+            words = one.on_hosts(ranks, hosts, ["mpirun"])
+            lines = Path(words[words.index("--rankfile") + 1]).read_text().splitlines()
+        return lines, steered, words
+
+    def test_one_rank_on_each_host(self):
+        lines, steered, words = self.placed([4, 6], 2, 2)
+        self.assertEqual(lines, ["rank 0=h1 slot=4", "rank 1=h2 slot=6"])
+        self.assertEqual(steered, {1: 4, 2: 6})
+        self.assertEqual(words[words.index("--host") + 1], "h1:1,h2:1")
+
+    def test_fewer_processors_than_ranks(self):
+        lines, steered, words = self.placed([0, 1], 4, 2)
+        self.assertEqual(lines, ["rank 0=h1 slot=0", "rank 1=h1 slot=1", "rank 2=h2 slot=0", "rank 3=h2 slot=1"])
+        self.assertEqual(steered, {1: 0, 2: 0})
+        self.assertEqual(words[words.index("--host") + 1], "h1:2,h2:2")
+
+    def test_the_network_that_prices_are_asked_for(self):
+        with tempfile.TemporaryDirectory() as place:
+            one = choices.Choices(SimpleNamespace(bin="bin", rate=2500), SimpleNamespace(count=3, place=place, home=place))
+            one.latencies = {6: 31.5}
+            network = json.loads(Path(one.network(6)).read_text())
+        self.assertEqual(network["hosts"], [{"host": name, "ranks": 2} for name in ("h1", "h2", "h3")])
+        self.assertEqual([pair["hosts"] for pair in network["pairs"]], [["h1", "h2"], ["h1", "h3"], ["h2", "h3"]])
+        self.assertEqual({(pair["latency_us"], pair["gigabits"]) for pair in network["pairs"]}, {(31.5, 2.5)})
 
 
 if __name__ == "__main__":
