@@ -336,6 +336,9 @@ std::pair<double, double> Facts::ring_costs(const Shape& shape, const Machine& m
     double latency = links.message, byte = links.pace, mean = links.mean;
     // Each step moves S pieces; a piece goes on when it has been added to.
     double piece = n / p / S, first = byte, again = byte + f;
+    // Between machines it is pieces that ask, or do not.
+    bool spared = h > 1 && n / S >= machine.ask_bytes && piece < machine.ask_bytes;
+    double o = this->o - (spared ? machine.ask_overhead_ns : 0);
     // What came through TCP is in the caches as far as the message is; in shared memory all of a
     // vector is worked on by all.
     double sum = with_distance(machine.reduce_ns, machine.reduce_far, overlaps ? piece : n / S);

@@ -25,10 +25,18 @@ constexpr double kRingBytesMinTcp = 512 << 10;
 
 // Between machines a rank that comes late to one piece stalls the next one's line once the others
 // of its block have left. So a block is cut into so many where the formula, which knows no such
-// lateness, says that they cost next to nothing: docs/bench/README.md (hosts.json) has figures of
-// these and of 2 pieces, as many as the formula takes.
+// lateness, says that they cost next to nothing: docs/bench/README.md (hosts.json, sums.json) has
+// figures of these and of fewer.
 constexpr int kRingSegmentsFar = 8;
+constexpr double kRingBytesMinFar = 64 << 10;  // of hosts with one rank each
 constexpr double kNextToNothing = 1.03;
+
+// Of sums between machines that hold one rank each: what is not cut into pieces, of which one is
+// under way while another is added up, takes so many times as long as formulas and prices say,
+// which know no lateness, where a rank's block has so many bytes: rings of 1 segment and
+// rabenseifner's took 1.05 to 1.5 times as long as rings of 4 (docs/bench/README.md, sums.json).
+constexpr double kLate = 1.15;
+constexpr double kLateBytes = 64 << 10;
 
 // Of an override: a ring has 2 (p - 1) S messages between two ranks.
 constexpr int kSegmentsOfTwo = kMessagesMost / 2;  // between 2 ranks; more ranks have less
@@ -53,12 +61,14 @@ void try_segments(const Algorithm& row, const Shape& shape, const Machine& machi
         double cost = row.cost(Facts(shape, machine, options));
         if (cost < best.cost_ns) best = {&row, options, cost, nullptr};
     }
+    if (!ring || facts.h <= 1 || facts.p <= 2) return;
     Options fine{kRingSegmentsFar, start.radix, start.forest};
-    if (!ring || facts.h <= 1 || facts.p <= 2 || best.options.segments >= fine.segments ||
-        fine.segments > segments_most(shape.size) || whole / fine.segments < kRingBytesMinTcp)
-        return;
+    double shortest = facts.q > 1 ? kRingBytesMinTcp : kRingBytesMinFar;
+    while (fine.segments > segments_most(shape.size) || whole / fine.segments < shortest)
+        if (fine.segments /= 2; fine.segments <= best.options.segments) return;
     double cost = row.cost(Facts(shape, machine, fine));
-    if (cost < kNextToNothing * best.cost_ns) best = {&row, fine, cost, nullptr};
+    double worth = best.options.segments > 2 || facts.q > 1 ? kNextToNothing : kLate;
+    if (cost < worth * best.cost_ns) best = {&row, fine, cost, nullptr};
 }
 
 // The options that a row begins with: the trees for the shape; of the user's those of this size
@@ -128,6 +138,18 @@ bool reduces(Collective collective) {
            collective == Collective::exscan;
 }
 
+double lateness(const Plan& plan, const Shape& shape, const Machine& machine) {
+    const Algorithm& row = *plan.algorithm;
+    bool cut = (row.tunables & (segments | ring_segments) && plan.options.segments > 1) ||
+               row.tunables & by_trees;
+    if (cut || !reduces(shape.collective)) return 1;
+    Facts facts(shape, machine, plan.options);
+    return facts.h > 1 && facts.q <= 1 && facts.n / facts.p >= kLateBytes ? kLate : 1;
+}
+
+// What is compared.
+double weighed(const Plan& plan) { return plan.cost_ns * plan.late; }
+
 // What all members know of a shape, and nothing that may differ among them.
 Shape common_part(const Shape& shape) {
     Shape out = shape;
@@ -183,8 +205,13 @@ public:
             for (int radix : {2, 4, 8}) take_better(plan, {plan.options.segments, radix});
         if (!(plan.algorithm->tunables & (segments | ring_segments))) return;
         int start = plan.options.segments;
-        for (int fewer = start / 2; fewer >= 1; fewer /= 2)
-            if (!take_better(plan, {fewer, plan.options.radix, plan.options.forest})) break;
+        // Prices know no lateness either.
+        Facts facts(shape_, network_.machine, plan.options);
+        bool ring = plan.algorithm->tunables & ring_segments && facts.h > 1 && facts.q <= 1;
+        for (int fewer = start / 2; fewer >= 1; fewer /= 2) {
+            double gain = !ring ? 1 : fewer > 2 ? kNextToNothing : kLate;
+            if (!take_better(plan, {fewer, plan.options.radix, plan.options.forest}, gain)) break;
+        }
         if (plan.options.segments != start) return;
         double before = kAnyPrice;
         for (int more = 2 * start; plan.cost_ns < kWorthMore * before; more *= 2) {
@@ -206,12 +233,13 @@ private:
                static_cast<double>(shape_.bytes()) / count >=
                    segment_bytes_min(*plan.algorithm, plan.options);
     }
-    bool take_better(Plan& plan, const Options& options) const {
+    // `gain`: so many times better.
+    bool take_better(Plan& plan, const Options& options, double gain = 1) const {
         Plan other = plan;
         other.options = options;
         other.cost_ns = 0;
         put_price(other, plan.cost_ns);
-        if (!(other.cost_ns < plan.cost_ns)) return false;
+        if (!(gain * other.cost_ns < plan.cost_ns)) return false;
         plan = other;
         return true;
     }
@@ -288,7 +316,8 @@ Plan select(const Shape& shape, const Machine& machine, const Choice& choice) {
             is_legal(row, shape, machine, facts))
             plans.push_back(best_of(row, shape, machine));
     if (by_price(shape, machine)) put_prices(plans, Pricer(shape, machine), false);
-    auto cheaper = [](const Plan& x, const Plan& y) { return x.cost_ns < y.cost_ns; };
+    for (Plan& plan : plans) plan.late = lateness(plan, shape, machine);
+    auto cheaper = [](const Plan& x, const Plan& y) { return weighed(x) < weighed(y); };
     auto best = std::min_element(plans.begin(), plans.end(), cheaper);
     check(best != plans.end(), static_cast<int>(shape.collective));
     return *best;
@@ -344,17 +373,19 @@ static std::vector<Plan> all_plans(const Shape& shape, const Machine& machine) {
     return plans;
 }
 
-static void sort_plans(std::vector<Plan>& plans) {
+static void sort_plans(std::vector<Plan>& plans, const Shape& shape, const Machine& machine) {
+    for (Plan& plan : plans)
+        if (!plan.why_not) plan.late = lateness(plan, shape, machine);
     std::stable_sort(plans.begin(), plans.end(), [](const Plan& x, const Plan& y) {
         if (!x.why_not != !y.why_not) return !x.why_not;
-        return x.cost_ns < y.cost_ns;
+        return weighed(x) < weighed(y);
     });
 }
 
 std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine) {
     std::vector<Plan> plans = all_plans(shape, machine);
     if (by_price(shape, machine)) put_prices(plans, Pricer(shape, machine), true);
-    sort_plans(plans);
+    sort_plans(plans, shape, machine);
     return plans;
 }
 
@@ -362,7 +393,7 @@ std::vector<Plan> rank_by_price(const Shape& shape, const Machine& machine,
                                 const PricedNetwork& network) {
     std::vector<Plan> plans = all_plans(shape, machine);
     put_prices(plans, Pricer(shape, network), true);
-    sort_plans(plans);
+    sort_plans(plans, shape, machine);
     return plans;
 }
 
@@ -397,8 +428,9 @@ std::string explain(const Shape& shape, const Machine& machine, std::string_view
         if (row.uses_segments) options = format(":segments={}", plan.options.segments);
         if (row.uses_radix)
             options += format("{}radix={}", options.empty() ? ":" : ",", plan.options.radix);
-        out += format("  {:>9.2f} us  {:<30} {}\n", plan.cost_ns / 1000, row.name + options,
-                      row.formula);
+        std::string late = plan.late > 1 ? format("{} * (late) ", plan.late) : "";
+        out += format("  {:>9.2f} us  {:<30} {}{}\n", weighed(plan) / 1000, row.name + options,
+                      late, row.formula);
     }
     return out;
 }

@@ -34,6 +34,7 @@ struct Plan {
     Options options;
     double cost_ns = 0;
     const char* why_not = nullptr;  // set by rank_algorithms: the limit that rules it out
+    double late = 1;                // times that it counts as, where ranks come late to its steps
 };
 
 // The most segments that a schedule among so many ranks can number: more are lowered to that.

@@ -3,7 +3,7 @@ sums, a lost host.
 
 hosts.py BUILD [-r ROUNDS] [--rates MEGABITS,...] [--within SECONDS] [--python PROGRAM]
          [--congestion NAME,...] [--sums-only | --ends-only] [--hosts N,...] [--peers FOLDER]
-         [--no-install] [--beside NAME,VARIABLE=VALUE,...]... [--json FILE]
+         [--mebibytes N,...] [--no-install] [--beside NAME,VARIABLE=VALUE,...]... [--json FILE]
 
 The hosts are network namespaces joined by a virtual switch (tests/host_world.py), each with a
 stand-in for ssh; all launchers run on the first one. Beside Pomona stand the newest wheels of Open
@@ -12,12 +12,12 @@ torch; all in turns, a round of each at a time, each round beginning with anothe
 the start of mpirun to its end for programs that only begin and end, two ranks on each of 2, 4 and 8
 hosts; then, with cables that a token bucket limits, messages of 4 MiB from one host to another, as
 a share of the cable's rate (a bare TCP connection stands beside them), and an allreduce of 64 MiB
-with one rank on each of 2, 4 and 8 hosts, against the time that the bytes need (2 (n - 1) / n of
-them through each cable); and the time to the end of mpirun from the end of a host's agent, and from
-when a host has vanished: nothing gets there or comes from it any more. TCP's congestion control is
-the system's, or each of --congestion in turn (cubic is that of most Linux systems, bbr that of
-some); the figures name it, and say how many of 1000 segments TCP sent again meanwhile. --beside
-adds Pomona once more, with these environment variables. Linux and root.
+(--mebibytes: of others) with one rank on each of 2, 4 and 8 hosts, against the time that the bytes
+need (2 (n - 1) / n of them through each cable); and the time to the end of mpirun from the end of a
+host's agent, and from when a host has vanished: nothing gets there or comes from it any more. TCP's
+congestion control is the system's, or each of --congestion in turn (cubic is that of most Linux
+systems, bbr that of some); the figures name it, and say how many of 1000 segments TCP sent again
+meanwhile. --beside adds Pomona once more, with these environment variables. Linux and root.
 """
 
 import argparse
@@ -404,7 +404,8 @@ def arguments(about, rounds, more=lambda parser: None):
 def peers_wanted(parser):
     parser.add_argument("--rates", help="of the cables, one after the other, instead of --rate")
     parser.add_argument("--congestion", help="TCP's congestion controls, as cubic,bbr; else the system's")
-    parser.add_argument("--sums-only", action="store_true", help="only the allreduce of 64 MiB")
+    parser.add_argument("--sums-only", action="store_true", help="only the allreduces")
+    parser.add_argument("--mebibytes", default="64", help="of the allreduces, as 1,4,64")
     parser.add_argument("--ends-only", action="store_true", help="only a lost host and a vanished one")
     parser.add_argument("--hosts", help="that the allreduce goes over, as 4,8")
     parser.add_argument("--beside", action="append", default=[], help="NAME,VARIABLE=VALUE,...: Pomona so")
@@ -423,28 +424,36 @@ def starts(rows, launched, rounds):
                    for name, samples in times.items()}, done)
 
 
-def shares(rows, world, all_, rate, rounds, control, streams, numbers):
-    """Of a cable's rate: streams, and sums on so many hosts."""
+def shares(rows, world, all_, rate, rounds, control, streams, numbers, lengths):
+    """Of a cable's rate: streams, and sums of so many MiB on so many hosts."""
     world.shape(rate)
     control = congestion(world, control)
     if control is None:
-        rows.left -= streams + len(numbers)
+        rows.left -= streams + len(numbers) * len(lengths)
         return
     if streams:
         stream_shares(rows, world, all_, rate, rounds, control)
-    for hosts in numbers:
-        bound = 2 * (hosts - 1) / hosts * BYTES / (rate * 1e6 / 8)
-        plain = ring_share(world, hosts, rate)
-        resent = Resent(world)
-        times, done = in_turns(all_, rounds, resent.during(lambda each: each.run(hosts, 1, "sum", BYTES, 3)[1]),
-                               rows.share())
-        values = {name: {"median_s": round(statistics.median(samples), 4),
-                         "of_bound": round(bound / statistics.median(samples), 3),
-                         "best_of_bound": round(bound / min(samples), 3),
-                         "resent_of_1000": resent.of_thousand(name)}
-                  for name, samples in times.items()}
-        values |= {"bound_s": round(bound, 4), "plain_ring": plain}
-        rows.keep(f"allreduce_64MiB_{rate}_{control}", str(hosts), values, done)
+    for length in lengths:
+        for hosts in numbers:
+            sums(rows, world, all_, rate, rounds, control, hosts, length)
+
+
+def sums(rows, world, all_, rate, rounds, control, hosts, length):
+    size = length << 20
+    bound = 2 * (hosts - 1) / hosts * size / (rate * 1e6 / 8)
+    calls = min(max(BYTES // size, 3), 12)
+    resent = Resent(world)
+    times, done = in_turns(all_, rounds, resent.during(lambda each: each.run(hosts, 1, "sum", size, calls)[1]),
+                           rows.share())
+    values = {name: {"median_s": round(statistics.median(samples), 4),
+                     "of_bound": round(bound / statistics.median(samples), 3),
+                     "best_of_bound": round(bound / min(samples), 3),
+                     "resent_of_1000": resent.of_thousand(name)}
+              for name, samples in times.items()}
+    values["bound_s"] = round(bound, 4)
+    if size == BYTES:
+        values["plain_ring"] = ring_share(world, hosts, rate)
+    rows.keep(f"allreduce_{length}MiB_{rate}_{control}", str(hosts), values, done)
 
 
 def stream_shares(rows, world, all_, rate, rounds, control):
@@ -465,10 +474,12 @@ def main():
     rates = [int(rate) for rate in (options.rates or str(options.rate)).split(",")]
     controls = options.congestion.split(",") if options.congestion else [None]
     numbers = [int(hosts) for hosts in options.hosts.split(",")] if options.hosts else HOSTS
+    lengths = [int(length) for length in options.mebibytes.split(",")]
     result = {"command": f"hosts.py BUILD -r {options.rounds} --rates {','.join(map(str, rates))}"
                          + (f" --congestion {options.congestion}" if options.congestion else "")
                          + " --sums-only" * options.sums_only + " --ends-only" * options.ends_only
                          + (f" --hosts {options.hosts}" if options.hosts else "")
+                         + (f" --mebibytes {options.mebibytes}" if options.mebibytes != "64" else "")
                          + "".join(f" --beside {each}" for each in options.beside),
               "cores": os.cpu_count(), "load_at_begin": round(os.getloadavg()[0], 1)}
     world = host_world.HostWorld(max(*HOSTS, *numbers))
@@ -477,7 +488,7 @@ def main():
         launched = [each for each in all_ if each.starts]
         streams = not options.sums_only
         more = len(HOSTS) + 1 if streams else 0
-        rows = Rows(more + len(rates) * len(controls) * (streams + len(numbers)), options.within, result, options.json)
+        rows = Rows(more + len(rates) * len(controls) * (streams + len(numbers) * len(lengths)), options.within, result, options.json)
         if options.ends_only:
             rates = []
         elif streams:
@@ -485,7 +496,7 @@ def main():
         for rate in rates:
             for control in controls:
                 shares(rows, world, all_, rate, max(options.rounds // 3, 2), control, streams,
-                       numbers)
+                       numbers, lengths)
         if streams:
             ends(rows, launched[0], world, options.rounds if options.ends_only else min(options.rounds, 5))
         result["load_at_end"] = round(os.getloadavg()[0], 1)

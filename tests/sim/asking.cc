@@ -60,8 +60,8 @@ struct Job {
 
 TEST(Asking, by_a_slow_line_what_it_carries_in_a_few_milliseconds_goes_unasked) {
     for (auto [megabits, most] : {std::pair{50.0, size_t{162500}},
-                                  {100.0, 256 * kKiB},
-                                  {1000.0, 256 * kKiB},
+                                  {100.0, size_t{325000}},
+                                  {1000.0, 1024 * kKiB},
                                   {10000.0, 128 * kKiB},
                                   {0.0, 256 * kKiB}}) {
         double rate = megabits * 125e-6;
