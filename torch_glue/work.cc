@@ -37,6 +37,31 @@ constexpr auto kYield = 2ms;
 // callbacks run first, and one of them may wait for this very thread.
 constexpr auto kFuture = 1s;
 
+// Python ends a thread that asks for the GIL now, which C++ does not let pass a destructor: the
+// program would be aborted. Of other threads than ours the last moments before are no matter.
+bool python_would_end_thread() {
+    if (!python_ended.load()) return false;
+    if (on_callback_thread()) return true;
+    if (is_main_thread()) return false;
+#if PY_VERSION_HEX >= 0x030d0000
+    return Py_IsFinalizing() || !Py_IsInitialized();
+#else
+    return _Py_IsFinalizing() || !Py_IsInitialized();
+#endif
+}
+
+void stay_away() {
+    while (python_would_end_thread()) std::this_thread::sleep_for(1h);
+}
+
+// A thread that has waited does not come back then: whoever has called wait() asks for the GIL.
+struct StaysAway {
+    StaysAway() = default;
+    ~StaysAway() { stay_away(); }
+    StaysAway(const StaysAway&) = delete;
+    StaysAway& operator=(const StaysAway&) = delete;
+};
+
 // torch calls some functions of a Work with the GIL held (get_future). Who waits there for MPI's
 // thread leaves it meanwhile: that thread may be dropping a tensor, for which it needs the GIL.
 class WithoutGil {
@@ -46,8 +71,7 @@ public:
     }
     ~WithoutGil() {
         if (!state_) return;
-        // Python would end a thread that asks now, which C++ does not let pass a destructor.
-        while (python_ended.load() && on_callback_thread()) std::this_thread::sleep_for(1h);
+        stay_away();
         PyEval_RestoreThread(state_);
     }
     WithoutGil(const WithoutGil&) = delete;
@@ -524,6 +548,7 @@ bool GlueWork::has_future(const c10::ivalue::Future* future) {
 }
 
 bool GlueWork::wait(std::chrono::milliseconds timeout) {
+    const StaysAway afterwards;
     await_end(timeout);
     deliver();
     waited_.store(true);

@@ -6,6 +6,7 @@ callbacks. So they run late on the others; on rank 0 the operation may be over a
 torch runs callbacks in then(), on the thread that calls it.
 """
 
+import ctypes
 import os
 import queue
 import sys
@@ -530,6 +531,29 @@ def ends_while_waiting_for_operation(rank, size):
     begin(rank).then(callback)
     assert begun.wait(HOLD)
     print("met: left", flush=True)
+
+
+def ends_slowly_while_waiting_for_operation(rank, size):
+    """The same, where this process is there for a while after Python, and hears that rank 0 has
+    left: that ends the wait, and the callback's thread must not ask for Python then."""
+    ends_while_waiting_for_operation(rank, size)
+    if rank == 1:
+        end_after(13)
+
+
+def ends_slowly_while_thread_waits(rank, size):
+    """The same of a thread that the program itself has begun, and leaves."""
+    dist.barrier()
+    if rank == 1:
+        threading.Thread(target=dist.recv, args=(torch.zeros(1), 0), daemon=True).start()
+        end_after(13)
+    print("met: left", flush=True)
+
+
+def end_after(seconds):
+    """The process is there for so long when Python has ended."""
+    libc = ctypes.CDLL(None)
+    libc.__cxa_atexit(libc.sleep, ctypes.c_void_p(seconds), None)
 
 
 def ends_with_callbacks_to_run(rank, size):

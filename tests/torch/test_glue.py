@@ -149,6 +149,8 @@ def test_callbacks(ranks, backend):
         ("destroyed_unmatched", 1),
         ("ends_while_blocked", 2),
         ("ends_while_waiting_for_operation", 2),
+        ("ends_slowly_while_waiting_for_operation", 2),
+        ("ends_slowly_while_thread_waits", 2),
         ("ends_with_callbacks_to_run", 10),
     ],
 )
