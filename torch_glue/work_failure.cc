@@ -110,9 +110,12 @@ void GlueWork::tell_others(const std::string& cause) const {
 }
 
 bool GlueWork::is_long() const {
-    if (c10d::isP2POp(opType_))
-        return deadline_ - Clock::now() < std::min<Clock::duration>(kLastMoments, timeout_ / 2);
-    return Clock::now() - begun_ > std::min<Clock::duration>(kLong, timeout_ / 2);
+    // In milliseconds: the longest timeouts are more than there are nanoseconds.
+    const auto share = [half = timeout_ / 2](std::chrono::milliseconds most) {
+        return std::min(most, half);
+    };
+    if (c10d::isP2POp(opType_)) return deadline_ - Clock::now() < share(kLastMoments);
+    return Clock::now() - begun_ > share(kLong);
 }
 
 void GlueWork::ask_others() const {
