@@ -38,10 +38,10 @@ PRELOADED = {"LD_PRELOAD": os.environ["TEST_PRELOAD"]} if "TEST_PRELOAD" in os.e
 AGAIN = "TEST_AGAIN" in os.environ
 STACKS_TIME = 60  # for the stacks of all ranks, and the end
 HOSTS = int(os.environ.get("POMONA_HOSTS", "0"))
-# Not where a library is in the way of fork() after `import torch` (Apple's, CUDA's, a sanitizer's),
-# and not where ranks are to be started in another way.
+# Not where a library is in the way of fork() after `import torch` (Apple's, CUDA's, the thread
+# sanitizer's), and not where ranks are to be started in another way.
 FORKS = sys.platform == "linux" and not {
-    "TEST_DEVICE", "TEST_PRELOAD", "TEST_FRESH", "POMONA_HOSTS", "POMONA_MPIRUN", "fabric"} & set(os.environ)
+    "TEST_DEVICE", "TEST_FRESH", "POMONA_HOSTS", "POMONA_MPIRUN", "fabric"} & set(os.environ)
 
 
 def pytest_collection_modifyitems(config, items):
@@ -87,7 +87,8 @@ def on_one_machine(why):
 
 def environment(**more):
     """Of a process that finds the package that was built."""
-    here = {name: value for name, value in os.environ.items() if name != "POMONA_HOSTS"}  # no parameter
+    here = {name: value for name, value in os.environ.items()
+            if name not in ("POMONA_HOSTS", "POMONA_TOOLS")}  # no parameters
     here = {**here, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **PRELOADED, **more}
     if (BUILD / "python" / "pomona").is_dir():
         paths = [str(BUILD / "python"), here.get("PYTHONPATH", "")]

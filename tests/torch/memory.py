@@ -21,3 +21,14 @@ def pages():
         return resident
     mallinfo2.restype = Mallinfo2
     return resident - mallinfo2().fordblks // os.sysconf("SC_PAGE_SIZE")
+
+
+def expect_no_growth(before, most):
+    """This process has not `most` pages more than pages() has told before. The runtime of a
+    sanitizer keeps what has been freed, in order to see whether somebody uses it: no number of
+    pages says anything there."""
+    program = ctypes.CDLL(None)
+    if hasattr(program, "__asan_init") or hasattr(program, "__tsan_init"):
+        return
+    now = pages()
+    assert now < before + most, (before, now)

@@ -17,7 +17,7 @@ import ranks_timeouts
 import torch
 import torch.distributed as dist
 from expected import expect
-from memory import pages
+from memory import expect_no_growth, pages
 from rank_device import take_device
 from rank_tests import TORCH
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -358,7 +358,7 @@ def many_groups(rank, size):
         if turn == 100:
             before = pages()
     assert len(glue.record_groups()) <= 500 + 700 // 20, len(glue.record_groups())
-    assert pages() < before + 500, (before, pages())
+    expect_no_growth(before, 500)
     print("met: many groups", flush=True)
 
 
@@ -372,7 +372,7 @@ def again_and_again(rank, size):
         assert x[0].item() == size
         if turn == 20:
             before = pages()
-    assert pages() < before + 1000, (before, pages())
+    expect_no_growth(before, 1000)
     print("met: again and again", flush=True)
 
 
@@ -395,7 +395,7 @@ def recovered(rank, size, how):
         assert x[0].item() == sum(other + turn for other in range(size))
         if turn == 10:
             before = pages()
-    assert pages() < before + 1000, (before, pages())
+    expect_no_growth(before, 1000)
     dist.destroy_process_group()
     print("met: recovered", flush=True)
 
