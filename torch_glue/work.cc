@@ -371,7 +371,11 @@ void GlueWork::complete(const std::string& error, c10d::ErrorType kind) {
         failure = backend_error(error_message(error));
         group_->fail(kind, error_message(error));
         // The others may see nothing of it, or not until their own timeouts.
-        const bool alone = is_mismatch(mpi_error_) || kind == c10d::ErrorType::TIMEOUT;
+        bool alone = kind == c10d::ErrorType::TIMEOUT;
+        {
+            std::lock_guard lock(requests_mutex_);  // abort may come beside MPI's thread
+            alone = alone || is_mismatch(mpi_error_);
+        }
         if (alone || group_->aborted.load()) tell_others(error);
     } else {
         if (unpack_) {
