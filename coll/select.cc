@@ -31,15 +31,19 @@ constexpr int kRingSegmentsFar = 8;
 constexpr double kRingBytesMinFar = 64 << 10;  // of hosts with one rank each
 constexpr double kNextToNothing = 1.03;
 
-// Of sums between machines that hold one rank each: what is not cut into pieces, of which one is
-// under way while another is added up, takes so many times as long as formulas and prices say,
-// which know no lateness, where a rank's block has so many bytes: rings of 1 segment and
-// rabenseifner's took 1.05 to 1.5 times as long as rings of 4 (docs/bench/README.md, sums.json).
+// Of sums among three machines and more that hold one rank each: what is not cut into pieces, of
+// which one is under way while another is added up, takes about so many times as long as formulas
+// and prices say, which know no lateness, where a rank's block has so many bytes. Rings of 1
+// segment took 1.0 to 1.4 times as long as rings of 4, in one case of eight 0.9
+// (docs/bench/README.md, sums.json).
 constexpr double kLate = 1.15;
 constexpr double kLateBytes = 64 << 10;
 
 // Of an override: a ring has 2 (p - 1) S messages between two ranks.
 constexpr int kSegmentsOfTwo = kMessagesMost / 2;  // between 2 ranks; more ranks have less
+
+// Where lateness is known: two machines are in step with each other.
+bool one_rank_each(const Facts& facts) { return facts.h > 2 && facts.q <= 1; }
 
 // A segment that trees share is cut into as many messages.
 double segment_bytes_min(const Algorithm& row, const Options& options) {
@@ -62,12 +66,17 @@ void try_segments(const Algorithm& row, const Shape& shape, const Machine& machi
         if (cost < best.cost_ns) best = {&row, options, cost, nullptr};
     }
     if (!ring || facts.h <= 1 || facts.p <= 2) return;
+    const bool alone = one_rank_each(facts);
     Options fine{kRingSegmentsFar, start.radix, start.forest};
-    double shortest = facts.q > 1 ? kRingBytesMinTcp : kRingBytesMinFar;
-    while (fine.segments > segments_most(shape.size) || whole / fine.segments < shortest)
-        if (fine.segments /= 2; fine.segments <= best.options.segments) return;
+    double shortest = alone ? kRingBytesMinFar : kRingBytesMinTcp;
+    while (fine.segments > segments_most(shape.size) || whole / fine.segments < shortest) {
+        if (!alone) return;
+        fine.segments /= 2;
+        if (fine.segments <= 1) return;
+    }
+    if (best.options.segments >= fine.segments) return;
     double cost = row.cost(Facts(shape, machine, fine));
-    double worth = best.options.segments > 2 || facts.q > 1 ? kNextToNothing : kLate;
+    double worth = alone && best.options.segments <= 2 ? kLate : kNextToNothing;
     if (cost < worth * best.cost_ns) best = {&row, fine, cost, nullptr};
 }
 
@@ -144,11 +153,8 @@ double lateness(const Plan& plan, const Shape& shape, const Machine& machine) {
                row.tunables & by_trees;
     if (cut || !reduces(shape.collective)) return 1;
     Facts facts(shape, machine, plan.options);
-    return facts.h > 1 && facts.q <= 1 && facts.n / facts.p >= kLateBytes ? kLate : 1;
+    return one_rank_each(facts) && facts.n / facts.p >= kLateBytes ? kLate : 1;
 }
-
-// What is compared.
-double weighed(const Plan& plan) { return plan.cost_ns * plan.late; }
 
 // What all members know of a shape, and nothing that may differ among them.
 Shape common_part(const Shape& shape) {
@@ -207,7 +213,7 @@ public:
         int start = plan.options.segments;
         // Prices know no lateness either.
         Facts facts(shape_, network_.machine, plan.options);
-        bool ring = plan.algorithm->tunables & ring_segments && facts.h > 1 && facts.q <= 1;
+        bool ring = plan.algorithm->tunables & ring_segments && one_rank_each(facts);
         for (int fewer = start / 2; fewer >= 1; fewer /= 2) {
             double gain = !ring ? 1 : fewer > 2 ? kNextToNothing : kLate;
             if (!take_better(plan, {fewer, plan.options.radix, plan.options.forest}, gain)) break;
@@ -317,7 +323,7 @@ Plan select(const Shape& shape, const Machine& machine, const Choice& choice) {
             plans.push_back(best_of(row, shape, machine));
     if (by_price(shape, machine)) put_prices(plans, Pricer(shape, machine), false);
     for (Plan& plan : plans) plan.late = lateness(plan, shape, machine);
-    auto cheaper = [](const Plan& x, const Plan& y) { return weighed(x) < weighed(y); };
+    auto cheaper = [](const Plan& x, const Plan& y) { return x.counts_ns() < y.counts_ns(); };
     auto best = std::min_element(plans.begin(), plans.end(), cheaper);
     check(best != plans.end(), static_cast<int>(shape.collective));
     return *best;
@@ -373,19 +379,19 @@ static std::vector<Plan> all_plans(const Shape& shape, const Machine& machine) {
     return plans;
 }
 
-static void sort_plans(std::vector<Plan>& plans, const Shape& shape, const Machine& machine) {
-    for (Plan& plan : plans)
-        if (!plan.why_not) plan.late = lateness(plan, shape, machine);
+static void sort_plans(std::vector<Plan>& plans) {
     std::stable_sort(plans.begin(), plans.end(), [](const Plan& x, const Plan& y) {
         if (!x.why_not != !y.why_not) return !x.why_not;
-        return weighed(x) < weighed(y);
+        return x.counts_ns() < y.counts_ns();
     });
 }
 
 std::vector<Plan> rank_algorithms(const Shape& shape, const Machine& machine) {
     std::vector<Plan> plans = all_plans(shape, machine);
     if (by_price(shape, machine)) put_prices(plans, Pricer(shape, machine), true);
-    sort_plans(plans, shape, machine);
+    for (Plan& plan : plans)
+        if (!plan.why_not) plan.late = lateness(plan, shape, machine);
+    sort_plans(plans);
     return plans;
 }
 
@@ -393,7 +399,7 @@ std::vector<Plan> rank_by_price(const Shape& shape, const Machine& machine,
                                 const PricedNetwork& network) {
     std::vector<Plan> plans = all_plans(shape, machine);
     put_prices(plans, Pricer(shape, network), true);
-    sort_plans(plans, shape, machine);
+    sort_plans(plans);
     return plans;
 }
 
@@ -429,7 +435,7 @@ std::string explain(const Shape& shape, const Machine& machine, std::string_view
         if (row.uses_radix)
             options += format("{}radix={}", options.empty() ? ":" : ",", plan.options.radix);
         std::string late = plan.late > 1 ? format("{} * (late) ", plan.late) : "";
-        out += format("  {:>9.2f} us  {:<30} {}{}\n", weighed(plan) / 1000, row.name + options,
+        out += format("  {:>9.2f} us  {:<30} {}{}\n", plan.counts_ns() / 1000, row.name + options,
                       late, row.formula);
     }
     return out;

@@ -35,6 +35,7 @@ struct Plan {
     double cost_ns = 0;
     const char* why_not = nullptr;  // set by rank_algorithms: the limit that rules it out
     double late = 1;                // times that it counts as, where ranks come late to its steps
+    double counts_ns() const { return cost_ns * late; }  // what plans are compared by
 };
 
 // The most segments that a schedule among so many ranks can number: more are lowered to that.

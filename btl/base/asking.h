@@ -25,8 +25,7 @@ inline constexpr std::size_t kQuickMost = 128 << 10, kAloneMost = 32 << 10;
 inline constexpr std::size_t kNever = 64 << 10;
 // The longest message at all, unless tcp_eager_max says otherwise. Where hosts send in a ring an
 // answer leaves its host behind what that sends, up to a MiB or what the system's sockets let stand
-// before the line: messages of 512 KiB and 1 MiB that asked took 0.67 to 0.81 of a line of 1 Gb/s
-// among 4 and 8 hosts, and take 0.93 to 0.95 (docs/bench/sums.json).
+// before the line (docs/bench/README.md, sums.json).
 inline constexpr std::size_t kLongest = 1 << 20;
 // By a line that is not known.
 inline constexpr std::size_t kUnknownMost = 256 << 10;

@@ -178,7 +178,7 @@ static std::string cost_json(const coll::Shape& shape, const coll::Machine& mach
     for (const coll::Plan& plan : coll::rank_algorithms(shape, machine)) {
         nlohmann::ordered_json row{{"algorithm", plan.algorithm->name}};
         if (plan.why_not) row["needs"] = plan.why_not;
-        else row["us"] = plan.cost_ns / 1000;
+        else row["us"] = plan.counts_ns() / 1000;
         if (!plan.why_not && plan.algorithm->uses_segments) row["segments"] = plan.options.segments;
         if (!plan.why_not && plan.algorithm->uses_radix) row["radix"] = plan.options.radix;
         row["formula"] = plan.algorithm->formula;

@@ -75,9 +75,8 @@ TEST(Select, follows_the_user_where_that_is_legal) {
     EXPECT_STRNE(select(shape, Machine::shared_memory(), *choice).algorithm->name, "ring");
 }
 
-// Goal: between machines long blocks of a ring are cut finely enough that who comes late to a piece
-// stalls nobody, and never into pieces of less than 512 KiB.
-// Unless the pieces were short; and by lines of 1 and 10 Gb/s such a ring is what is taken.
+// So that a piece that comes late stalls nobody, into pieces of 64 KiB at least, 8 at most; and by
+// lines of 1 and 10 Gb/s such a ring is what is taken.
 TEST(Select, cuts_rings_between_machines_finely) {
     for (int ranks : {3, 4, 8}) {
         std::vector<int> nodes;
@@ -99,6 +98,30 @@ TEST(Select, cuts_rings_between_machines_finely) {
                 EXPECT_GE(block / plan.options.segments, 64 << 10)
                     << ranks << ' ' << mib << ' ' << gigabits;
             }
+        }
+    }
+}
+
+TEST(Select, knows_where_ranks_come_late) {
+    // The machines, and whether lateness counts among them.
+    for (auto [nodes, late] : {std::pair{std::vector<int>{0, 1, 2, 3}, true},
+                               {{0, 1}, false},
+                               {{0, 0, 1, 1, 2, 2, 3, 3}, false},
+                               {{0, 0, 0, 0}, false}}) {
+        Shape shape{.collective = Collective::allreduce,
+                    .size = static_cast<int>(nodes.size()),
+                    .count = 4 << 18,
+                    .element = 4,
+                    .nodes = nodes};
+        for (Collective collective : {Collective::allreduce, Collective::bcast}) {
+            shape.collective = collective;
+            bool found = false;
+            for (const Plan& plan : rank_algorithms(shape, Machine::among({}, false, nodes))) {
+                if (plan.why_not) continue;
+                found |= plan.counts_ns() > plan.cost_ns;
+                EXPECT_TRUE(plan.late == 1 || plan.options.segments == 1) << plan.algorithm->name;
+            }
+            EXPECT_EQ(found, late && collective == Collective::allreduce) << nodes.size();
         }
     }
 }
