@@ -43,10 +43,6 @@ std::atomic<const Table*> table{nullptr};
 // Keys are hashes, so a group's collectives are in a row somewhere. 0 is what fresh memory holds.
 uint64_t name_of(uint64_t key, uint64_t sequence) { return std::max<uint64_t>(key + sequence, 1); }
 
-int64_t count_of(ArrivalTime time) {
-    return std::chrono::nanoseconds(time.time_since_epoch()).count();
-}
-
 using SharedName = std::array<char, 32>;  // macOS takes no longer ones
 
 // Held, and marked as held, until the name is gone: should this process be killed before that, the

@@ -66,9 +66,6 @@ struct Start {
     int64_t at = 0;
 };
 
-int64_t count_of(ArrivalTime time) {
-    return std::chrono::nanoseconds(time.time_since_epoch()).count();
-}
 int64_t now_ns() { return count_of(Clock::now()); }
 
 struct State {
@@ -85,10 +82,9 @@ struct State {
         int64_t took = std::numeric_limits<int64_t>::max();
         int64_t ahead = 0;
     };
-    std::map<uint64_t, int64_t> sent_at;  // questions on clocks, by number
-    std::map<int, Round> rounds;          // by machine
-    Clock::time_point asked_here{};       // when somebody asked this process
-    bool was_asked = false;
+    std::map<uint64_t, int64_t> sent_at;          // questions on clocks, by number
+    std::map<int, Round> rounds;                  // by machine
+    std::optional<Clock::time_point> asked_here;  // when somebody asked this process
 };
 
 // Never destroyed: threads may outlive static destructors.
@@ -113,7 +109,6 @@ void answer(State& s, int from, const Question& question) {
         if (start.key == question.key && start.sequence == question.first + i)
             word.at[i] = start.at;
     }
-    s.was_asked = true;
     s.asked_here = Clock::now();
     s.mail.send(from, word, offsetof(Word, at) + count * sizeof(int64_t));
 }
@@ -138,17 +133,17 @@ void look(State& s) {
     s.mail.look([&s](int from, const Word& word) { take_in(s, from, word); });
 }
 
-// Looks until `done`, or for so long. False: then it was not.
-template <class Done> bool look_until(State& s, Clock::duration limit, const Done& done) {
+// Looks until `done`, or for so long.
+template <class Done> void look_until(State& s, Clock::duration limit, const Done& done) {
     const auto end = Clock::now() + limit;
     for (;;) {
         {
             std::lock_guard lock(s.mutex);
-            if (!s.mail.is_open()) return false;
+            if (!s.mail.is_open()) return;
             look(s);
-            if (done()) return true;
+            if (done()) return;
         }
-        if (Clock::now() > end) return false;
+        if (Clock::now() > end) return;
         std::this_thread::sleep_for(kNap);
     }
 }
@@ -353,7 +348,7 @@ std::chrono::nanoseconds look_at_far_arrivals(std::chrono::nanoseconds as_a_rule
     if (!watching.load()) return as_a_rule;
     State& s = state();
     const auto still_asked = [&s](Clock::duration time) {
-        return s.was_asked && Clock::now() - s.asked_here < time;
+        return s.asked_here && Clock::now() - *s.asked_here < time;
     };
     for (const auto limit = Clock::now() + kHotMost;;) {
         {
