@@ -1,7 +1,9 @@
 /* tests/bench/hosts.c: for hosts.py: "hosts sum BYTES ROUNDS" sums BYTES over all ranks in each
  * round and prints the seconds that a round took (of the slowest rank), one line each; "hosts
  * stream BYTES ROUNDS" does so for a message of BYTES from rank 0 to rank 1, as eight in a row take
- * it, two of them on their way; without arguments only begins and ends. */
+ * it, two of them on their way; "hosts ring BYTES ROUNDS" for MPI_Sendrecv of BYTES to the next
+ * rank and from the one before, as eight in a row take it; without arguments only begins and
+ * ends. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +32,22 @@ static void stream(int rank, char* data, int n, int rounds) {
     }
 }
 
+/* `data`: room for two messages. */
+static void ring(int rank, int size, char* data, int n, int rounds) {
+    int round, i;
+    for (round = 0; round <= rounds; ++round) {
+        double took, most;
+        MPI_Barrier(MPI_COMM_WORLD);
+        took = MPI_Wtime();
+        for (i = 0; i < in_a_row; ++i)
+            MPI_Sendrecv(data, n, MPI_BYTE, (rank + 1) % size, 0, data + n, n, MPI_BYTE,
+                         (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        took = (MPI_Wtime() - took) / in_a_row;
+        MPI_Reduce(&took, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+        if (rank == 0 && round > 0) printf("%.9f\n", most), fflush(stdout);
+    }
+}
+
 int main(int count, char** words) {
     int rank, size, round;
     MPI_Init(&count, &words);
@@ -39,6 +57,11 @@ int main(int count, char** words) {
         size_t bytes = (size_t)atol(words[2]);
         char* data = calloc(2, bytes);
         stream(rank, data, (int)bytes, atoi(words[3]));
+        free(data);
+    } else if (count == 4 && !strcmp(words[1], "ring")) {
+        size_t bytes = (size_t)atol(words[2]);
+        char* data = calloc(2, bytes);
+        ring(rank, size, data, (int)bytes, atoi(words[3]));
         free(data);
     } else if (count == 4) {
         int n = (int)(atol(words[2]) / (long)sizeof(float)), i;

@@ -3,7 +3,8 @@ sums, a lost host.
 
 hosts.py BUILD [-r ROUNDS] [--rates MEGABITS,...] [--within SECONDS] [--python PROGRAM]
          [--congestion NAME,...] [--sums-only | --ends-only] [--hosts N,...] [--peers FOLDER]
-         [--mebibytes N,...] [--no-install] [--beside NAME,VARIABLE=VALUE,...]... [--json FILE]
+         [--mebibytes N,...] [--rings KIBIBYTES,...] [--no-install] [--beside
+         NAME,VARIABLE=VALUE,...]... [--json FILE]
 
 The hosts are network namespaces joined by a virtual switch (tests/host_world.py), each with a
 stand-in for ssh; all launchers run on the first one. Beside Pomona stand the newest wheels of Open
@@ -17,7 +18,9 @@ need (2 (n - 1) / n of them through each cable); and the time to the end of mpir
 host's agent, and from when a host has vanished: nothing gets there or comes from it any more. TCP's
 congestion control is the system's, or each of --congestion in turn (cubic is that of most Linux
 systems, bbr that of some); the figures name it, and say how many of 1000 segments TCP sent again
-meanwhile. --beside adds Pomona once more, with these environment variables. Linux and root.
+meanwhile. --beside adds Pomona once more, with these environment variables. With --rings instead
+of the allreduces: MPI_Sendrecv of so many KiB by all hosts at once, each to the next one. Linux and
+root.
 """
 
 import argparse
@@ -406,6 +409,7 @@ def peers_wanted(parser):
     parser.add_argument("--congestion", help="TCP's congestion controls, as cubic,bbr; else the system's")
     parser.add_argument("--sums-only", action="store_true", help="only the allreduces")
     parser.add_argument("--mebibytes", default="64", help="of the allreduces, as 1,4,64")
+    parser.add_argument("--rings", help="instead of all else, messages in a ring of so many KiB, as 512,1024")
     parser.add_argument("--ends-only", action="store_true", help="only a lost host and a vanished one")
     parser.add_argument("--hosts", help="that the allreduce goes over, as 4,8")
     parser.add_argument("--beside", action="append", default=[], help="NAME,VARIABLE=VALUE,...: Pomona so")
@@ -456,6 +460,23 @@ def sums(rows, world, all_, rate, rounds, control, hosts, length):
     rows.keep(f"allreduce_{length}MiB_{rate}_{control}", str(hosts), values, done)
 
 
+def rings(rows, world, all_, rate, rounds, control, numbers, lengths):
+    """Of a cable's rate: what each of so many hosts sends to the next one, in messages of KiB."""
+    world.shape(rate)
+    control = congestion(world, control)
+    if control is None:
+        rows.left -= len(numbers) * len(lengths)
+        return
+    for length in lengths:
+        for hosts in numbers:
+            bound = (length << 10) / (rate * 1e6 / 8)
+            times, done = in_turns(all_, rounds, lambda each, n=hosts, size=length << 10:
+                                   each.run(n, 1, "ring", size, 5)[1], rows.share())
+            values = {name: {"of_rate": round(bound / statistics.median(samples), 3),
+                             "best": round(bound / min(samples), 3)} for name, samples in times.items()}
+            rows.keep(f"sendrecv_ring_{length}KiB_{rate}_{control}", str(hosts), values, done)
+
+
 def stream_shares(rows, world, all_, rate, rounds, control):
     bound = STREAM / (rate * 1e6 / 8)
     resent = Resent(world)
@@ -480,23 +501,30 @@ def main():
                          + " --sums-only" * options.sums_only + " --ends-only" * options.ends_only
                          + (f" --hosts {options.hosts}" if options.hosts else "")
                          + (f" --mebibytes {options.mebibytes}" if options.mebibytes != "64" else "")
+                         + (f" --rings {options.rings}" if options.rings else "")
                          + "".join(f" --beside {each}" for each in options.beside),
               "cores": os.cpu_count(), "load_at_begin": round(os.getloadavg()[0], 1)}
     world = host_world.HostWorld(max(*HOSTS, *numbers))
     try:
         all_ = [each for each in libraries(options, world) if usable(each, 2)]
         launched = [each for each in all_ if each.starts]
-        streams = not options.sums_only
+        programs = [each for each in all_ if not isinstance(each, Gloo)]
+        kib = [int(length) for length in options.rings.split(",")] if options.rings else []
+        streams = not (options.sums_only or kib)
         more = len(HOSTS) + 1 if streams else 0
-        rows = Rows(more + len(rates) * len(controls) * (streams + len(numbers) * len(lengths)), options.within, result, options.json)
+        of_a_rate = streams + len(numbers) * len(kib or lengths)
+        rows = Rows(more + len(rates) * len(controls) * of_a_rate, options.within, result, options.json)
         if options.ends_only:
             rates = []
         elif streams:
             starts(rows, launched, options.rounds)
         for rate in rates:
             for control in controls:
-                shares(rows, world, all_, rate, max(options.rounds // 3, 2), control, streams,
-                       numbers, lengths)
+                rounds = max(options.rounds // 3, 2)
+                if kib:
+                    rings(rows, world, programs, rate, rounds, control, numbers, kib)
+                else:
+                    shares(rows, world, all_, rate, rounds, control, streams, numbers, lengths)
         if streams:
             ends(rows, launched[0], world, options.rounds if options.ends_only else min(options.rounds, 5))
         result["load_at_end"] = round(os.getloadavg()[0], 1)

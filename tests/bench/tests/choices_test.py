@@ -83,7 +83,8 @@ class Hosts(unittest.TestCase):
 
     def test_the_network_that_prices_are_asked_for(self):
         with tempfile.TemporaryDirectory() as place:
-            one = choices.Choices(SimpleNamespace(bin="bin", rate=2500), SimpleNamespace(count=3, place=place, home=place))
+            world = SimpleNamespace(count=3, place=place, home=place)
+            one = choices.Choices(SimpleNamespace(bin="bin", rate=2500), world)
             one.latencies = {6: 31.5}
             network = json.loads(Path(one.network(6)).read_text())
         self.assertEqual(network["hosts"], [{"host": name, "ranks": 2} for name in ("h1", "h2", "h3")])
