@@ -8,8 +8,8 @@
 
 namespace pomona {
 
-static const char kProgress[] = "pomona-progress",
-                  kHelper[] = "pomona-helper";  // at most 15 characters
+static const char kProgress[] = "pomona-progress",  // at most 15 characters
+    kHelper[] = "pomona-helper", kWriter[] = "pomona-writer";
 static thread_local bool makes_progress = false;
 
 bool is_progress_thread() { return makes_progress; }
@@ -30,5 +30,7 @@ void become_progress_thread() {
 }
 
 void become_helper_thread() { set_role(kHelper); }
+
+void become_writer_thread() { set_role(kWriter); }
 
 }  // namespace pomona

@@ -9,6 +9,7 @@ namespace pomona {
 // For the calling thread. Failure costs speed, not correctness, and is ignored.
 void become_progress_thread();
 void become_helper_thread();  // coll/helper.h
+void become_writer_thread();  // btl/tcp/away_writer.h
 // Whether the calling thread is the progress thread.
 bool is_progress_thread();
 

@@ -69,7 +69,7 @@ int AwayWriter::write(Place& place, Nanoseconds now) {
 }
 
 void AwayWriter::run() {
-    become_helper_thread();
+    become_writer_thread();
     RealClock clock;
     std::vector<std::shared_ptr<Place>> all;
     std::vector<pollfd> full;

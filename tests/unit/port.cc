@@ -203,13 +203,21 @@ TEST(advice, errors_of_the_network_carry_it) {
     EXPECT_EQ(other.text().find(". "), std::string::npos) << other.text();
 }
 
-TEST(thread_role, progress_threads_are_named) {
-    char name[64] = "";
-    std::thread([&] {
-        become_progress_thread();
-        pthread_getname_np(pthread_self(), name, sizeof name);
-    }).join();
-    EXPECT_STREQ(name, "pomona-progress");
+TEST(thread_role, each_thread_has_its_own_name) {
+    struct {
+        void (*become)();
+        const char* wanted;
+    } roles[] = {{become_progress_thread, "pomona-progress"},
+                 {become_helper_thread, "pomona-helper"},
+                 {become_writer_thread, "pomona-writer"}};
+    for (const auto& role : roles) {
+        char name[64] = "";
+        std::thread([&] {
+            role.become();
+            pthread_getname_np(pthread_self(), name, sizeof name);
+        }).join();
+        EXPECT_STREQ(name, role.wanted);
+    }
 }
 
 // A name stands as short as it may, and a file tells of it as long as it stands.
