@@ -355,6 +355,7 @@ void GlueWork::completed_by_mpi(void* context, int error, const MPI_Status* stat
         work->source_.store(status->MPI_SOURCE);
     }
     if (work->remaining_.fetch_sub(1) != 1) return;
+    work->take_back();
     work->complete(work->mpi_failure());
     work->group_->armed.fetch_sub(1);
     if (releasing.allowed()) c10::intrusive_ptr<GlueWork>::reclaim(work);

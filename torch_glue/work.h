@@ -257,8 +257,9 @@ private:
     std::string error_message(const std::string& cause) const;
     std::string what() const;  // "ALLREDUCE of Float[3] (sequence 2)"
     void tell_others(const std::string& cause) const;
-    void give_up(const char* why) const;  // what MPI_Finalize would wait for
-    std::string mpi_failure() const;      // empty: there was none
+    void give_up(const char* why);    // what MPI_Finalize would wait for
+    void take_back();                 // that: it has ended in MPI all the same
+    std::string mpi_failure() const;  // empty: there was none
     static void completed_by_mpi(void* context, int error, const MPI_Status* status);
 
     const std::shared_ptr<Group> group_;
@@ -282,6 +283,7 @@ private:
     bool in_lane_ = false;           // with a flow; under requests_mutex_
     bool may_post_ = false;          // likewise
     std::atomic<int> remaining_{0};  // armed requests not yet complete
+    std::atomic<uint64_t> loss_{0};  // its number among works that were given up; 0: it was not
     int mpi_error_ = MPI_SUCCESS;    // the first; under requests_mutex_
     std::string mpi_text_;           // of it; likewise
     std::atomic<int> source_{-1};

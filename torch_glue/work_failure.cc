@@ -59,12 +59,21 @@ std::string GlueWork::mpi_failure() const {
     return mpi_error_ == MPI_SUCCESS ? std::string() : failure_text(mpi_error_, mpi_text_);
 }
 
-void GlueWork::give_up(const char* why) const {
-    give_up_finalize(why, group_->count->key);
+void GlueWork::give_up(const char* why) {
+    static std::atomic<uint64_t> losses{0};
+    uint64_t none = 0;
+    loss_.compare_exchange_strong(none, losses.fetch_add(1) + 1);
+    give_up_finalize(why, group_->count->key, loss_.load());
+    // MPI's thread looks at loss_ after remaining_.
+    if (phase_.load() == Phase::Armed && !flow_ && remaining_.load() == 0) return take_back();
     std::lock_guard lock(lost_groups().mutex);
     auto& all = lost_groups().all;
     const auto is_this = [this](const auto& other) { return other.lock() == group_; };
     if (std::none_of(all.begin(), all.end(), is_this)) all.emplace_back(group_);
+}
+
+void GlueWork::take_back() {
+    if (const uint64_t loss = loss_.load()) take_back_finalize(group_->count->key, loss);
 }
 
 void end_lost_groups() {

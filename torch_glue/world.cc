@@ -36,7 +36,8 @@ struct State {
     bool fork_watched = false;
     std::atomic<bool> forked{false};  // this process is a child, made after MPI had started
     std::mutex reasons_mutex;
-    std::map<uint64_t, const char*> reasons;     // by owner; under reasons_mutex
+    // By owner and work; under reasons_mutex.
+    std::map<std::pair<uint64_t, uint64_t>, const char*> reasons;
     std::atomic<const char*> given_up{nullptr};  // one of them
     // Pairs with the exit handler's loop; only the count itself is published.
     std::atomic<int64_t> operations{0};
@@ -398,17 +399,28 @@ MPI_Datatype float16_type() {
     return mpi().X_Type_float16 ? mpi().X_Type_float16() : two_byte_type();
 }
 
-void give_up_finalize(const char* why, uint64_t owner) {
+void give_up_finalize(const char* why, uint64_t owner, uint64_t work) {
     State& s = state();
     std::lock_guard lock(s.reasons_mutex);
-    s.given_up.store(s.reasons.try_emplace(owner, why).first->second);
+    s.given_up.store(s.reasons.try_emplace({owner, work}, why).first->second);
+}
+
+static void note_reasons(State& s) {
+    s.given_up.store(s.reasons.empty() ? nullptr : s.reasons.begin()->second);
 }
 
 void take_back_finalize(uint64_t owner) {
     State& s = state();
     std::lock_guard lock(s.reasons_mutex);
-    s.reasons.erase(owner);
-    s.given_up.store(s.reasons.empty() ? nullptr : s.reasons.begin()->second);
+    s.reasons.erase(s.reasons.lower_bound({owner, 0}), s.reasons.upper_bound({owner, UINT64_MAX}));
+    note_reasons(s);
+}
+
+void take_back_finalize(uint64_t owner, uint64_t work) {
+    State& s = state();
+    std::lock_guard lock(s.reasons_mutex);
+    s.reasons.erase({owner, work});
+    note_reasons(s);
 }
 
 const char* finalize_given_up() { return state().given_up.load(); }

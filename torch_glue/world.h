@@ -71,10 +71,11 @@ MPI_Datatype float16_type();
 
 // End of the process. MPI_Finalize is called by a C exit handler, only if we started MPI, the exit
 // status is 0 and no operation was given up: MPI_Finalize would wait for peers that wait for us.
-void give_up_finalize(const char* why, uint64_t owner = 0);  // 0: for good
+void give_up_finalize(const char* why, uint64_t owner = 0, uint64_t work = 0);  // 0: for good
 // What `owner` had given up for is over all the same: its group was revoked, a later meeting was
-// one of all ranks.
+// one of all ranks; or one of its works has ended late.
 void take_back_finalize(uint64_t owner);
+void take_back_finalize(uint64_t owner, uint64_t work);
 const char* finalize_given_up();
 
 // How long the end of a group, and of the process, waits for operations that are not complete.

@@ -105,6 +105,19 @@ def timeout_of_operation(rank, size):
         time.sleep(4)
 
 
+def timeout_that_is_made_up_for(rank, size):
+    """What has timed out ends later, when the peer comes: then nothing keeps the ranks from
+    MPI_Finalize, which the launcher would miss."""
+    group = dist.new_group(timeout=timedelta(seconds=1))
+    if rank == 0:
+        expect(dist.DistBackendError, ["Timed out after 1 s"], dist.recv, torch.ones(3), 1, group=group)
+    dist.barrier()
+    if rank == 1:
+        dist.send(torch.ones(3), 0, group=group)
+    dist.barrier()
+    print("met: a peer that came after the timeout", flush=True)
+
+
 def monitored_barrier(rank, size):
     if rank == 0:
         expect(RuntimeError, ["monitored_barrier", "Rank 1 failed to pass monitoredBarrier"], dist.monitored_barrier,
