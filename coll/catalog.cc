@@ -372,7 +372,7 @@ void Facts::set_direct(const Shape& shape) {
 
 void Facts::set_forest(const Shape& shape, const Machine& machine, const Forest* trees) {
     forest = trees && trees->serves(shape) && shape.size > 1;
-    height = busiest = laden = tree = pace = ways = 0;
+    height = busiest = laden = tree = pace = ways = along = 0;
     if (!forest) return;
     bool both_ways = shape.collective == Collective::allreduce;
     bool rooted = shape.collective == Collective::bcast || shape.collective == Collective::reduce;
@@ -408,33 +408,59 @@ void Facts::set_forest(const Shape& shape, const Machine& machine, const Forest*
     }
     busiest = *std::max_element(load.begin(), load.end());
     laden = *std::max_element(lines.begin(), lines.end());
-    if (both_ways) set_pace(shape, machine, *trees);
+    set_pace(shape, machine, *trees);
 }
 
-// What trees up and down take for a byte of the vector, in one direction, at the busiest rank or
-// the busiest machine's line to the others.
+// What a byte takes, in one direction, at the busiest rank or the busiest machine's line to the
+// others. An allreduce's trees carry it up and down.
 void Facts::set_pace(const Shape& shape, const Machine& machine, const Forest& trees) {
+    struct Port {
+        double up = 0, down = 0;
+    };
     auto size = static_cast<size_t>(shape.size);
-    std::vector<double> ranks(size), lines, links(size);
-    double sum = 0;
-    for (const Tree& each : trees.trees) sum += each.share;
+    std::vector<Port> ranks(size), lines;
+    std::vector<double> links(size);
+    bool both_ways = shape.collective == Collective::allreduce;
+    bool rooted = shape.collective == Collective::bcast || shape.collective == Collective::reduce;
+    auto latency = [&](int rank, int other) {
+        int from = h > 1 ? shape.nodes[rank] : 0, to = h > 1 ? shape.nodes[other] : 0;
+        if (from == to) return a1;
+        return machine.pairs.known() ? machine.pairs.between(from, to).message_ns() : a;
+    };
+    double all = 0;
+    std::vector<double> sums(size);  // of shares, by root
     for (const Tree& each : trees.trees)
+        all += each.share, sums[static_cast<size_t>(each.root())] += each.share;
+    for (const Tree& each : trees.trees) {
+        auto root = static_cast<size_t>(each.root());
+        if (rooted && static_cast<int>(root) != shape.root) continue;
         for (size_t rank = 0; rank < size; ++rank) {
+            double way = 0;
+            for (int at = static_cast<int>(rank), parent = 0;; at = parent) {
+                if ((parent = each.parents[static_cast<size_t>(at)]) < 0) break;
+                way += latency(at, parent);
+            }
+            along = max(along, way);
             if (each.parents[rank] < 0) continue;
             auto above = static_cast<size_t>(each.parents[rank]);
             int from = h > 1 ? shape.nodes[rank] : 0, to = h > 1 ? shape.nodes[above] : 0;
             bool apart = from != to, known = apart && machine.pairs.known();
             double byte = known ? machine.pairs.between(from, to).byte_ns : apart ? b : b1;
-            byte *= each.share / sum;
-            ranks[rank] += byte, ranks[above] += byte;
+            byte *= each.share / (both_ways ? all : sums[root]);
+            ranks[rank].up += byte, ranks[above].down += byte;
             ++links[rank], ++links[above];
             if (!apart) continue;
             lines.resize(std::max(
                 {lines.size(), static_cast<size_t>(from) + 1, static_cast<size_t>(to) + 1}));
-            lines[static_cast<size_t>(from)] += byte, lines[static_cast<size_t>(to)] += byte;
+            lines[static_cast<size_t>(from)].up += byte,
+                lines[static_cast<size_t>(to)].down += byte;
         }
-    pace = *std::max_element(ranks.begin(), ranks.end());
-    for (double line : lines) pace = std::max(pace, line);
+    }
+    auto count = [&](const Port& port) {
+        pace = max(pace, both_ways ? port.up + port.down : max(port.up, port.down));
+    };
+    for (const Port& rank : ranks) count(rank);
+    for (const Port& line : lines) count(line);
     ways = *std::max_element(links.begin(), links.end());
 }
 

@@ -60,9 +60,10 @@ struct Facts {
     // for this shape.
     double height, busiest, laden;
     double tree, hop;  // the greatest share of one; a message's latency without others between
-    // Of an allreduce: a byte of the vector at the busiest rank or machine; the most links of trees
-    // that a rank has.
+    // A byte (of the vector, or of a block) at the busiest rank or machine, in one direction; the
+    // most links of trees that a rank has.
     double pace, ways;
+    double along;  // the longest way down a tree, by its pairs' latencies
     bool forest;
     bool ordered;  // a ring has an order of its own, by unlike links
     bool apart;    // each two of several machines have a line of their own
@@ -109,9 +110,10 @@ enum Tunable : unsigned {
     of_tree = segments | radix,
     given_trees = 16,  // the user's trees (coll/forest.h), without which a row is not legal
     lines_apart = 32,  // compared with others only where each two machines have a line of their own
-    packed_trees = 64,  // those that fill the cables (coll/cables.h); not legal without, either
-    speed_trees = 128,  // those with shares by speed (coll/uneven.h); likewise
-    by_trees = given_trees | packed_trees | speed_trees
+    packed_trees = 64,   // those that fill the cables (coll/cables.h); not legal without, either
+    speed_trees = 128,   // those with shares by speed (coll/uneven.h); likewise
+    island_trees = 256,  // those of islands (coll/islands.h); likewise
+    by_trees = given_trees | packed_trees | speed_trees | island_trees
 };
 
 struct Algorithm {

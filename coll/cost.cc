@@ -5,6 +5,7 @@
 #include "btl/base/format.h"
 #include "btl/base/kept_file.h"
 #include "coll/cables.h"
+#include "coll/islands.h"
 #include "coll/uneven.h"
 
 #include <algorithm>
@@ -162,6 +163,7 @@ Machine Machine::among(const Links& links, bool shared_memory, std::span<const i
     if (!(slowest == quickest) || machine.roads.known()) machine.pairs = std::move(pairs);
     machine.by_cable = forests_by_cable(machine, nodes);
     machine.by_speed = forests_by_speed(machine, nodes);
+    machine.by_island = forests_by_island(machine, nodes);
     return machine;
 }
 

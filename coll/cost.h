@@ -163,9 +163,10 @@ struct Machine : Together {
     // (a mesh of cables).
     Cables cables{};
     bool apart = false;
-    Forests forests{};   // of the user's, that fit the ranks
-    Forests by_cable{};  // trees by cables alone (coll/cables.h)
-    Forests by_speed{};  // trees with shares by the rates of pairs (coll/uneven.h)
+    Forests forests{};    // of the user's, that fit the ranks
+    Forests by_cable{};   // trees by cables alone (coll/cables.h)
+    Forests by_speed{};   // trees with shares by the rates of pairs (coll/uneven.h)
+    Forests by_island{};  // trees that cross between islands once (coll/islands.h)
     // Does it matter which ranks talk to each other?
     bool unlike() const { return pairs.known() || roads.known() || cables.any(); }
     bool operator==(const Machine&) const = default;

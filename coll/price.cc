@@ -83,7 +83,7 @@ uint64_t mix(uint64_t hash, double value) { return mix(hash, std::bit_cast<uint6
 
 static Machine without_tables(Machine machine) {
     machine.pairs = {}, machine.roads = {}, machine.cables = {};
-    machine.forests = machine.by_cable = machine.by_speed = {};
+    machine.forests = machine.by_cable = machine.by_speed = machine.by_island = {};
     return machine;
 }
 

@@ -4,6 +4,7 @@
 #include "btl/base/asking.h"
 #include "btl/base/format.h"
 #include "btl/base/params.h"
+#include "coll/islands.h"
 #include "coll/price.h"
 #include "coll/uneven.h"
 
@@ -47,7 +48,8 @@ bool one_rank_each(const Facts& facts) { return facts.h > 2 && facts.q <= 1; }
 
 // A segment that trees share is cut into as many messages.
 double segment_bytes_min(const Algorithm& row, const Options& options) {
-    bool shared = row.tunables & speed_trees && options.forest;
+    bool shared = row.tunables & (speed_trees | island_trees) && options.forest &&
+                  (row.collective == Collective::allreduce || has_root(row.collective));
     return kSegmentBytesMin * (shared ? static_cast<double>(options.forest->trees.size()) : 1);
 }
 
@@ -84,9 +86,10 @@ void try_segments(const Algorithm& row, const Shape& shape, const Machine& machi
 // before others.
 Options options_of(const Algorithm& row, const Shape& shape, const Machine& machine,
                    Options options = {}) {
-    const Forests& forests = row.tunables & given_trees   ? machine.forests
-                             : row.tunables & speed_trees ? machine.by_speed
-                                                          : machine.by_cable;
+    const Forests& forests = row.tunables & given_trees    ? machine.forests
+                             : row.tunables & speed_trees  ? machine.by_speed
+                             : row.tunables & island_trees ? machine.by_island
+                                                           : machine.by_cable;
     if (!(row.tunables & by_trees) || !forests) return options;
     auto bytes = static_cast<size_t>(Facts(shape, machine, {}).m);
     options.forest = find_forest(forests, shape, bytes, true);
@@ -124,6 +127,7 @@ Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine,
 // Of more ranks formulas choose alone: to price all schedules takes too long.
 constexpr int kPricedRanksMost = 16;
 static_assert(kUnevenRanksMost <= kPricedRanksMost);  // its formula is not compared with others
+static_assert(kIslandRanksMost <= kPricedRanksMost);
 
 // May a message ask first, and wait for long?
 bool asks_slowly(const Shape& shape, const Machine& machine) {

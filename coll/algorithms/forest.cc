@@ -1,6 +1,7 @@
 // coll/algorithms/forest.cc: collectives by trees that somebody gives (coll/forest.h), that fill
-// the cables between machines (coll/cables.h), or that share by speed (coll/uneven.h): each tree
-// carries its share of the bytes, in pieces that flow one after the other.
+// the cables between machines (coll/cables.h), that share by speed (coll/uneven.h), or that cross
+// between islands of machines once (coll/islands.h): each tree carries its share of the bytes, in
+// pieces that flow one after the other.
 //
 //   two trees over 4 ranks:   0         2      of 8 parts of the vector 5 go by the left tree,
 //                            1 2       0 1     3 by the right one: slow links lie in few trees,
@@ -143,6 +144,23 @@ void allreduce_by_trees(Builder& s, const Shape& shape, const Options& options) 
     }
 }
 
+void reduce_by_trees(Builder& s, const Shape& shape, const Options& options) {
+    size_t n = shape.bytes();
+    Grove grove(shape, *options.forest, shape.root, {0, n}, pieces_of(shape, options, n));
+    bool is_root = shape.rank == shape.root;
+    Places places(s);
+    for (int segment = 0; segment < grove.segments(); ++segment) {
+        places.begin(segment);
+        for (size_t tree = 0; tree < grove.trees(); ++tree) {
+            const TreePlace& place = grove.place(tree);
+            Block piece = grove.piece(tree, segment);
+            auto landings = places.take(place.children.size(), piece.length);
+            Region own = input(s, piece), sum = landings.empty() ? own : landings[0];
+            reduce_piece(s, place, landings, own, is_root ? result(s, piece) : sum);
+        }
+    }
+}
+
 // The groves of all roots, each for its block.
 std::vector<Grove> groves_of(const Shape& shape, const Options& options,
                              const std::vector<Block>& blocks) {
@@ -265,20 +283,7 @@ void bcast_cables(Builder& s, const Shape& shape, const Options& options) {
 // Source: as above.     Cost: height (a + n/S (b + r)) + laden n b
 // Limits: commutative; trees by cables
 void reduce_cables(Builder& s, const Shape& shape, const Options& options) {
-    size_t n = shape.bytes();
-    Grove grove(shape, *options.forest, shape.root, {0, n}, pieces_of(shape, options, n));
-    bool is_root = shape.rank == shape.root;
-    Places places(s);
-    for (int segment = 0; segment < grove.segments(); ++segment) {
-        places.begin(segment);
-        for (size_t tree = 0; tree < grove.trees(); ++tree) {
-            const TreePlace& place = grove.place(tree);
-            Block piece = grove.piece(tree, segment);
-            auto landings = places.take(place.children.size(), piece.length);
-            Region own = input(s, piece), sum = landings.empty() ? own : landings[0];
-            reduce_piece(s, place, landings, own, is_root ? result(s, piece) : sum);
-        }
-    }
+    reduce_by_trees(s, shape, options);
 }
 
 // Idea: each block goes down a tree of its sender's as far as its receiver; who is between hands it
@@ -325,6 +330,39 @@ void alltoall_cables(Builder& s, const Shape& shape, const Options& options) {
 // Limits: commutative; links of unlike rates
 void allreduce_uneven(Builder& s, const Shape& shape, const Options& options) {
     allreduce_by_trees(s, shape, options);
+}
+
+// Idea: trees by which each byte goes from island to island once, and the lines of all of an
+// island's machines carry a part.
+// Source: Karonis et al. 2000; Traeff, Hunold 2020 (coll/islands.h).
+// Cost: along + n/S b + n pace     Limits: machines in islands
+void bcast_islands(Builder& s, const Shape& shape, const Options& options) {
+    bcast_by_trees(s, shape, options);
+}
+
+// Idea: likewise, upwards.
+// Source: as above.     Cost: along + n/S (b + r) + n pace     Limits: commutative; machines in islands
+void reduce_islands(Builder& s, const Shape& shape, const Options& options) {
+    reduce_by_trees(s, shape, options);
+}
+
+// Idea: each rank is the root of a tree, and adds up its share of the vector.
+// Source: as above.     Cost: 2 (along + height n/(p S) (b + r)) + n pace
+// Limits: commutative; machines in islands
+void allreduce_islands(Builder& s, const Shape& shape, const Options& options) {
+    allreduce_by_trees(s, shape, options);
+}
+
+// Idea: each rank's block goes once into each other island, and from there to all of it.
+// Source: as above.     Cost: along + m/S b + m pace     Limits: machines in islands
+void allgather_islands(Builder& s, const Shape& shape, const Options& options) {
+    allgather_by_trees(s, shape, options);
+}
+
+// Idea: what is for a rank is added up within each island and leaves it once.
+// Source: as above.     Cost: along + m/S (b + r) + m pace     Limits: commutative; machines in islands
+void reduce_scatter_islands(Builder& s, const Shape& shape, const Options& options) {
+    reduce_scatter_by_trees(s, shape, options);
 }
 
 }  // namespace pomona::coll

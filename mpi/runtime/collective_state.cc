@@ -40,6 +40,10 @@ static coll::Machine machine_of(const Communicator& comm, const std::vector<int>
     else if (machine.by_cable)
         LOG(info, coll, "Collectives on {} count on cables between some of the machines",
             name_for_people(comm));
+    if (machine.by_island)
+        LOG(info, coll,
+            "Collectives on {} count on islands of machines that reach each other quickly",
+            name_for_people(comm));
     return machine;
 }
 

@@ -332,6 +332,49 @@ TEST(Choices, of_shares_by_speed_are_one) {
     EXPECT_GT(shares, 15);
 }
 
+// Some machines in any order, of which some reach each other many times as quickly as others.
+Network island_network(Random& random) {
+    constexpr Collective kOf[] = {Collective::allreduce, Collective::allgather,
+                                  Collective::reduce_scatter, Collective::bcast,
+                                  Collective::reduce};
+    Network made;
+    Case& c = made.c;
+    c.algorithm = coll::find_algorithm(kOf[random.below(std::size(kOf))], "islands");
+    int machines = random.between(3, 6);
+    c.p = random.between(machines, random.chance(0.2) ? 12 : machines + 1);
+    c.root = coll::has_root(c.algorithm->collective) ? random.between(0, c.p - 1) : 0;
+    c.count = 1 + random.below(random.chance(0.5) ? 3000 : 100000);
+    c.seed = random.next();
+    c.in_place = c.algorithm->collective != Collective::bcast && random.chance(0.3);
+    made.links = random_links(random);
+    made.links.net = {between(random, 1e4, 1e5), 2500, between(random, 1, 20)};
+    for (int a = 0; a < machines; ++a)
+        for (int b = a + 1; b < machines; ++b)
+            if (a % 2 == b % 2)
+                made.links.pairs.push_back(
+                    {a, b, {1e4, 2500, made.links.net.byte_ns / between(random, 2, 30)}});
+    for (int r = 0; r < c.p; ++r)
+        made.nodes.insert(made.nodes.begin() +
+                              static_cast<ptrdiff_t>(random.below(static_cast<uint64_t>(r) + 1)),
+                          r % machines);
+    made.board = random.chance(0.5);
+    return made;
+}
+
+TEST(Choices, of_trees_of_islands_are_one) {
+    Random random(base_seed() ^ 24);
+    int taken = 0;
+    for (int i = 0; i < 120; ++i) {
+        Network network = island_network(random);
+        ASSERT_EQ(odd_one(network), -1) << text_of(network.c);
+        property::Setup setup(network.c);
+        Chosen chosen = choice_of(network, setup, 0, coll::links_text(network.links));
+        taken += chosen.algorithm == network.c.algorithm;
+    }
+    std::printf("%d calls go by trees of islands that all ranks made\n", taken);
+    EXPECT_GT(taken, 40);
+}
+
 // Goal: the first test sees it when one rank has other numbers. Method: some pairs of one rank's
 // table are a hundred times slower; where links decide at all, that rank must now and then stand
 // out.

@@ -61,6 +61,9 @@ TEST(CommunicatorCosts, are_those_of_the_members_pairs) {
         ASSERT_TRUE(own.by_speed && same.by_speed);
         EXPECT_EQ(*own.by_speed, *same.by_speed);
         own.by_speed = same.by_speed;
+        ASSERT_EQ(own.by_island != nullptr, same.by_island != nullptr);
+        if (own.by_island) { EXPECT_EQ(*own.by_island, *same.by_island); }
+        own.by_island = same.by_island;
         EXPECT_EQ(own, same);
         EXPECT_EQ(collective_state(*all).places, (std::vector<int>{0, 1, 2, 3, 0, 1, 3, 2}));
         if (rank != 2) { EXPECT_EQ(machine_among(cables).far, links.net); }

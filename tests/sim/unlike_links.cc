@@ -224,7 +224,8 @@ TEST(Choices, by_pairs_are_about_the_best) {
         Cluster cluster = drawn(random, random.between(3, 5), random.chance(0.3) ? 2 : 1);
         if (!cluster.machine.unlike()) continue;
         coll::Machine one_number = cluster.machine;
-        one_number.pairs = {}, one_number.roads = {}, one_number.by_speed = {};
+        one_number.pairs = {}, one_number.roads = {}, one_number.by_speed = {},
+        one_number.by_island = {};
         for (Collective collective : kCollectives)
             for (size_t bytes : {size_t{64}, size_t{16} << 10, size_t{1} << 20}) {
                 coll::Shape shape = shape_of(cluster, collective, bytes), blind = shape;
@@ -286,7 +287,8 @@ TEST(Choices, of_many_ranks_are_no_slower) {
             std::printf("%s among %d: %s in %.1f ms\n", collective_name(collective), machines,
                         plan.algorithm->name, took.count());
             coll::Machine one_number = cluster.machine;
-            one_number.pairs = {}, one_number.roads = {}, one_number.by_speed = {};
+            one_number.pairs = {}, one_number.roads = {}, one_number.by_speed = {},
+            one_number.by_island = {};
             coll::Shape blind = shape;
             blind.place(cluster.nodes);
             coll::Plan old = select(blind, one_number);
@@ -333,7 +335,7 @@ TEST(Choices, of_the_cluster_that_people_have) {
                    {1, 2, kWifi},  {1, 3, kLine}, {2, 3, kWifi}};
     Cluster cluster = cluster_of({0, 1, 2, 3}, links);
     coll::Machine one_number = cluster.machine;
-    one_number.pairs = {}, one_number.by_speed = {};
+    one_number.pairs = {}, one_number.by_speed = {}, one_number.by_island = {};
     for (Collective collective : kCollectives)
         for (size_t bytes : {size_t{64}, size_t{64} << 10, size_t{8} << 20}) {
             coll::Shape shape = shape_of(cluster, collective, bytes), blind = shape;

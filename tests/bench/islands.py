@@ -1,0 +1,107 @@
+"""islands.py: collectives of machines in islands (coll/islands.h), beside what is chosen otherwise.
+
+islands.py BUILD [-r ROUNDS] [--rate MEGABITS] [--json FILE]
+
+Four hosts, network namespaces (tests/host_world.py) with one rank each. h1 and h2 reach each other
+at the rate, and so do h3 and h4; each host's line to the others has a tenth of it, for all that it
+sends them and, apart from that, for all that it gets from them. Jobs are given these rates,
+numbered by pair (0 1, 2 3) or across them (0 2, 1 3), and run in turns: as chosen with the islands
+in the catalog, and as chosen without (--set NAME=ROW, by `pomona cost`). The program (lanes.c)
+checks its results. Linux and root.
+"""
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import host_world  # noqa: E402
+
+import hosts  # noqa: E402
+from figures import keep  # noqa: E402
+from namespaces import limit_packets  # noqa: E402
+from unlike import SLOWER, run, tc  # noqa: E402
+
+SIZES = (64 << 10, 1 << 20)  # of a vector, or of all blocks
+COLLECTIVES = ("allgather", "reduce_scatter", "allreduce", "bcast")
+ORDERS = {"by pair": "h1,h2,h3,h4", "across": "h1,h3,h2,h4"}
+MATE = {1: 2, 2: 1, 3: 4, 4: 3}
+
+
+def limit(world, number, rate):
+    """A host's line: what it sends its mate and the others, and what it gets from them."""
+    for space, device, field in ((world.space(f"h{number}"), "eth0", "dst"), (world.space("sw"), f"p{number}", "src")):
+        limit_packets(space, device, rate / SLOWER)
+        tc(space, "qdisc", "add", "dev", device, "root", "handle", "1:", "htb", "default", 20)
+        for name, speed, burst in (("1:10", rate, "32k"), ("1:20", rate / SLOWER, "4k")):
+            tc(space, "class", "add", "dev", device, "parent", "1:", "classid", name, "htb", "rate", f"{speed}mbit",
+               "burst", burst, "cburst", burst, "quantum", 6000)
+        tc(space, "filter", "add", "dev", device, "protocol", "ip", "parent", "1:", "u32", "match", "ip", field,
+           f"10.213.7.{MATE[number]}", "flowid", "1:10")
+
+
+def best_without(build, links, collective, size):
+    """The first row of `pomona cost` that is not `islands`."""
+    out = subprocess.run([build / "bin/pomona", "cost", collective, str(size), "-n", "4", "--ranks-per-node", "1",
+                          "--links", links], check=True, capture_output=True, text=True).stdout
+    rows = re.findall(r"^ +([\d.]+) us  (\S+)", out, re.MULTILINE)
+    return next(name for _, name in rows if not name.startswith("islands")), rows[0][1]
+
+
+def main():
+    options = hosts.arguments(__doc__, 3)
+    if not host_world.possible():
+        return 77
+    build = Path(options.build).resolve()
+    world = host_world.HostWorld(4)
+    rows = []
+    try:
+        program = os.path.join(world.place, "lanes")
+        subprocess.run([build / "bin/mpicc", "-O2", HERE / "lanes.c", "-o", program], check=True)
+        for number in range(1, 5):
+            limit(world, number, options.rate)
+        slow, quick = 8000 * SLOWER / options.rate, 8000 / options.rate
+        environment = dict(hosts.clean(), XDG_CACHE_HOME=world.place)
+        for order, names in ORDERS.items():
+            pairs = ["0-1", "2-3"] if order == "by pair" else ["0-2", "1-3"]
+            links = ",".join([f"net=95000:2500:{slow:g}"] + [f"{pair}=95000:2500:{quick:g}" for pair in pairs])
+            launch = [build / "bin/mpirun", "--ssh", world.enter, "--bind-to", "none", "--host", names, "-n", 4,
+                      "--set", "if_include=10.213.7.0/24", "--set", f"links={links}"]
+            for collective in COLLECTIVES:
+                for size in SIZES:
+                    rows.append(measure(world, environment, launch, program, build, links, collective, size,
+                                        options.rounds))
+                    rows[-1]["order"] = order
+                    print(rows[-1], flush=True)
+    finally:
+        world.close()
+    if options.json:
+        result = {"command": f"islands.py BUILD -r {options.rounds} --rate {options.rate}",
+                  "cores": os.cpu_count(), "load": os.getloadavg()[0], "rows": rows}
+        keep(result, options.json)
+    return 0
+
+
+def measure(world, environment, launch, program, build, links, collective, size, rounds):
+    block = size if collective in ("allreduce", "bcast") else size // 4
+    other, chosen = best_without(build, links, collective, block)
+    times = {"chosen": [], "without": []}
+    for _ in range(rounds):
+        for way, each in times.items():
+            sets = ["--set", f"{collective}={other}"] if way == "without" else []
+            out = run(world, environment, *launch, *sets, program, collective, size, 3, "block")
+            each += [float(line) for line in out.split()]
+    return {"collective": collective, "bytes": size, "chosen": chosen, "without": other,
+            "quickest_ms": {way: round(min(t) * 1e3, 3) for way, t in times.items()},
+            "median_ms": {way: round(statistics.median(t) * 1e3, 3) for way, t in times.items()},
+            "chosen_of_without": {"quickest": round(min(times["chosen"]) / min(times["without"]), 3),
+                                  "median": round(statistics.median(times["chosen"]) /
+                                                  statistics.median(times["without"]), 3)}}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
