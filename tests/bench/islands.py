@@ -10,6 +10,7 @@ in the catalog, and as chosen without (--set NAME=ROW, by `pomona cost`). The pr
 checks its results. Linux and root.
 """
 
+import json
 import os
 import re
 import statistics
@@ -44,12 +45,20 @@ def limit(world, number, rate):
            f"10.213.7.{MATE[number]}", "flowid", "1:10")
 
 
-def best_without(build, links, collective, size):
-    """The first row of `pomona cost` that is not `islands`."""
-    out = subprocess.run([build / "bin/pomona", "cost", collective, str(size), "-n", "4", "--ranks-per-node", "1",
-                          "--links", links], check=True, capture_output=True, text=True).stdout
-    rows = re.findall(r"^ +([\d.]+) us  (\S+)", out, re.MULTILINE)
-    return next(name for _, name in rows if not name.startswith("islands")), rows[0][1]
+def describe(path, names, rate):
+    """The network's file, its hosts in the order of a job's."""
+    Path(path).write_text(json.dumps({
+        "hosts": [{"host": name, "gigabits": rate / SLOWER / 1000} for name in names.split(",")],
+        "pairs": [{"hosts": pair, "gigabits": rate / 1000, "latency_us": 100, "cable": True}
+                  for pair in (["h1", "h2"], ["h3", "h4"])]}))
+
+
+def best_rows(build, network, collective, size):
+    """The first row of `pomona cost`, and the first that is not `islands`."""
+    out = subprocess.run([build / "bin/pomona", "cost", collective, str(size), "--network", network],
+                         check=True, capture_output=True, text=True).stdout
+    rows = re.findall(r"^ +[\d.]+ us  (\S+)", out, re.MULTILINE)
+    return rows[0], next(name for name in rows if not name.startswith("islands"))
 
 
 def main():
@@ -68,13 +77,18 @@ def main():
         environment = dict(hosts.clean(), XDG_CACHE_HOME=world.place)
         for order, names in ORDERS.items():
             pairs = ["0-1", "2-3"] if order == "by pair" else ["0-2", "1-3"]
+            network = os.path.join(world.place, "network.json")
+            describe(network, names, options.rate)
             links = ",".join([f"net=95000:2500:{slow:g}"] + [f"{pair}=95000:2500:{quick:g}" for pair in pairs])
             launch = [build / "bin/mpirun", "--ssh", world.enter, "--bind-to", "none", "--host", names, "-n", 4,
                       "--set", "if_include=10.213.7.0/24", "--set", f"links={links}"]
             for collective in COLLECTIVES:
                 for size in SIZES:
-                    rows.append(measure(world, environment, launch, program, build, links, collective, size,
-                                        options.rounds))
+                    block = size if collective in ("allreduce", "bcast") else size // 4
+                    best = best_rows(build, network, collective, block)
+                    rows.append(measure(world, environment, launch, [program, collective, size, 3, "block"], best,
+                                        collective, options.rounds))
+                    rows[-1]["bytes"] = size
                     rows[-1]["order"] = order
                     print(rows[-1], flush=True)
     finally:
@@ -86,16 +100,13 @@ def main():
     return 0
 
 
-def measure(world, environment, launch, program, build, links, collective, size, rounds):
-    block = size if collective in ("allreduce", "bcast") else size // 4
-    other, chosen = best_without(build, links, collective, block)
+def measure(world, environment, launch, words, best, collective, rounds):
     times = {"chosen": [], "without": []}
     for _ in range(rounds):
         for way, each in times.items():
-            sets = ["--set", f"{collective}={other}"] if way == "without" else []
-            out = run(world, environment, *launch, *sets, program, collective, size, 3, "block")
-            each += [float(line) for line in out.split()]
-    return {"collective": collective, "bytes": size, "chosen": chosen, "without": other,
+            sets = ["--set", f"{collective}={best[1]}"] if way == "without" else []
+            each += [float(line) for line in run(world, environment, *launch, *sets, *words).split()]
+    return {"collective": collective, "best_by_price": best[0], "without": best[1],
             "quickest_ms": {way: round(min(t) * 1e3, 3) for way, t in times.items()},
             "median_ms": {way: round(statistics.median(t) * 1e3, 3) for way, t in times.items()},
             "chosen_of_without": {"quickest": round(min(times["chosen"]) / min(times["without"]), 3),
