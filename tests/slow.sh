@@ -252,7 +252,7 @@ torch() {
     python3 "$POMONA_ROOT/tests/torch/minors.py" --python "$POMONA_VENV/bin/python" --folder "$builds/minors" \
         --jobs "$jobs" || code=$?
     [ $code = 0 ] || [ $code = 77 ] || status=$code
-    (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$POMONA_BUILD POMONA_SUITE=whole \
+    (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$POMONA_BUILD \
         "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_suite.py) || status=$?
 }
 

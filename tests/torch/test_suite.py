@@ -1,8 +1,8 @@
 """PyTorch's own distributed tests (pytorch_suite.py) on 3 and 4 ranks, with backend "mpi".
 
-Some of them here; all with POMONA_SUITE=whole (tests/slow.sh torch): first those that know "mpi",
-then those that know gloo, and of these on 8 ranks what asks for so many. Which are skipped, and
-why, is kept in suite_mpi.txt and suite_gloo.txt, and checked.
+First those that know "mpi", then those that know gloo, and of these on 8 ranks what asks for so
+many. Which are skipped, and why, is kept in suite_mpi.txt and suite_gloo.txt, and checked. Over
+hosts (POMONA_HOSTS) only some.
 """
 
 import importlib.util
@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 from conftest import HERE, launch
+from rank_tests import TORCH
 
-WHOLE = os.environ.get("POMONA_SUITE") == "whole"
+OVER_HOSTS = "POMONA_HOSTS" in os.environ
+# Whose tests are listed: another version may have other ones.
+LISTED = (2, 13)
 # Of each kind of operation the test that asks for most.
 SOME = """test_DistributedDataParallelCPU test_all_gather_full_group test_all_reduce_full_group_sum
     test_all_reduce_sum_async test_all_to_all_single_unequal_split_group test_ddp_logging_data_cpu
@@ -56,6 +59,7 @@ def kept(known_as, ranks):
 
 
 @needs_expecttest
+@pytest.mark.skipif(not OVER_HOSTS, reason="they are among all")
 @pytest.mark.parametrize("ranks, names", [(3, SOME), (4, SOME + GROUPS)])
 def test_some(tmp_path, ranks, names):
     text, skipped = run(tmp_path, names, {"BACKEND": "mpi"}, ranks)
@@ -63,23 +67,24 @@ def test_some(tmp_path, ranks, names):
 
 
 @needs_expecttest
-@pytest.mark.skipif(not WHOLE, reason="minutes: POMONA_SUITE=whole")
+@pytest.mark.skipif(OVER_HOSTS, reason="minutes")
 @pytest.mark.parametrize("known_as", ["mpi", "gloo"])
 @pytest.mark.parametrize("ranks", [3, 4])
 def test_all(tmp_path, ranks, known_as):
-    """What torch's version in tests/setup.sh skips is what is kept; another version may have other
-    tests."""
     also = {"ACTUAL": "mpi"} if known_as == "gloo" else {}
-    _, skipped = run(tmp_path, [], {"BACKEND": known_as, **also}, ranks)
-    assert skipped == kept(known_as, ranks)
+    text, skipped = run(tmp_path, [], {"BACKEND": known_as, **also}, ranks)
+    assert int(re.search(r"(\d+) tests ran", text)[1]) > 80, text[-2000:]
+    if TORCH == LISTED:
+        assert skipped == kept(known_as, ranks)
 
 
 @needs_expecttest
-@pytest.mark.skipif(not WHOLE, reason="a minute: POMONA_SUITE=whole")
+@pytest.mark.skipif(OVER_HOSTS, reason="minutes")
 def test_those_of_eight_ranks(tmp_path):
     wanted = [line.split(":")[0] for line in kept("gloo", 4) if "small world size" in line]
     _, skipped = run(tmp_path, wanted, {"BACKEND": "gloo", "ACTUAL": "mpi"}, 8)
-    assert len(wanted) > 20 and all(line.endswith(": CUDA is not available.") for line in skipped), skipped
+    if TORCH == LISTED:
+        assert len(wanted) > 20 and all(line.endswith(": CUDA is not available.") for line in skipped), skipped
 
 
 def test_others():
