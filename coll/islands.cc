@@ -166,21 +166,22 @@ Forests forests_by_island(const Machine& machine, std::span<const int> nodes) {
     Islands islands(std::move(levels), nodes);
     auto ranks = static_cast<int>(nodes.size());
     std::vector<Forest> forests;
-    for (Collective each :
-         {Collective::allreduce, Collective::allgather, Collective::reduce_scatter}) {
+    auto add = [&](Collective collective, std::vector<Tree> trees) {
         Forest forest;
-        forest.collective = each;
-        for (int root = 0; root < ranks; ++root) forest.trees.push_back(islands.tree_from(root));
+        forest.collective = collective, forest.trees = std::move(trees);
         forests.push_back(std::move(forest));
+    };
+    std::vector<Tree> trees;
+    for (int root = 0; root < ranks; ++root) trees.push_back(islands.tree_from(root));
+    for (Collective each :
+         {Collective::allreduce, Collective::allgather, Collective::reduce_scatter})
+        add(each, trees);
+    for (int root = 0; root < ranks && ranks <= kRootedIslandRanksMost; ++root) {
+        trees.clear();
+        for (int through : islands.island_of(root))
+            trees.push_back(islands.tree_through(root, through));
+        add(Collective::bcast, trees), add(Collective::reduce, trees);
     }
-    for (Collective each : {Collective::bcast, Collective::reduce})
-        for (int root = 0; root < ranks; ++root) {
-            Forest forest;
-            forest.collective = each;
-            for (int through : islands.island_of(root))
-                forest.trees.push_back(islands.tree_through(root, through));
-            forests.push_back(std::move(forest));
-        }
     return std::make_shared<const std::vector<Forest>>(std::move(forests));
 }
 

@@ -127,7 +127,7 @@ Plan best_of(const Algorithm& row, const Shape& shape, const Machine& machine,
 // Of more ranks formulas choose alone: to price all schedules takes too long.
 constexpr int kPricedRanksMost = 16;
 static_assert(kUnevenRanksMost <= kPricedRanksMost);  // its formula is not compared with others
-static_assert(kIslandRanksMost <= kPricedRanksMost);
+static_assert(kRootedIslandRanksMost <= kPricedRanksMost);
 
 // May a message ask first, and wait for long?
 bool asks_slowly(const Shape& shape, const Machine& machine) {

@@ -335,13 +335,13 @@ void allreduce_uneven(Builder& s, const Shape& shape, const Options& options) {
 // Idea: trees by which each byte goes from island to island once, and the lines of all of an
 // island's machines carry a part.
 // Source: Karonis et al. 2000; Traeff, Hunold 2020 (coll/islands.h).
-// Cost: along + n/S b + n pace     Limits: machines in islands
+// Cost: along + tree n/S b + n pace     Limits: machines in islands
 void bcast_islands(Builder& s, const Shape& shape, const Options& options) {
     bcast_by_trees(s, shape, options);
 }
 
 // Idea: likewise, upwards.
-// Source: as above.     Cost: along + n/S (b + r) + n pace     Limits: commutative; machines in islands
+// Source: as above.     Cost: along + tree n/S (b + r) + n pace     Limits: commutative; islands
 void reduce_islands(Builder& s, const Shape& shape, const Options& options) {
     reduce_by_trees(s, shape, options);
 }

@@ -107,13 +107,13 @@ those that fill the cables between machines, `coll/cables.h`; of the row `uneven
 ranks with quick lines are roots, each of a share by its speed, and ranks with slow ones are not,
 `coll/uneven.h`: 3 to 8 machines, up to 16 ranks, a pair that takes twice as long for a byte as
 another; of the rows `islands` those that cross once between machines of which some reach each other
-at least twice as quickly, `coll/islands.h`: 3 to 8 machines, up to 16 ranks), `height` the most
-levels of one, `tree` the greatest share, `hop` a message's latency without others between,
-`busiest` how many vectors (blocks where each rank has its own) the busiest rank sends or takes in,
-`laden` how many go from one rank to another at most, `pace` what a byte of the vector (of a block)
-takes at the busiest rank or machine by its pairs' links, `along` the longest way down a tree by its
-pairs' latencies, `ways` how many links of trees a rank has at most; of `pomona synthesize` `S` is
-the pieces of the forest.
+at least twice as quickly, `coll/islands.h`: 3 to 8 machines, up to 64 ranks, of a bcast or reduce
+16), `height` the most levels of one, `tree` the greatest share, `hop` a message's latency without
+others between, `busiest` how many vectors (blocks where each rank has its own) the busiest rank
+sends or takes in, `laden` how many go from one rank to another at most, `pace` what a byte of the
+vector (of a block) takes at the busiest rank or machine by its pairs' links, `along` the longest
+way down a tree by its pairs' latencies, `ways` how many links of trees a rank has at most; of
+`pomona synthesize` `S` is the pieces of the forest.
 
 `w` says how many times longer a byte takes while all ranks move data through one memory; between
 machines as many times as ranks share a machine's line. `wring` is that of a ring, where only some
