@@ -16,14 +16,18 @@ fail() {
 }
 "$build/bin/mpicc" -O1 -D_GNU_SOURCE -I "$here" "$here/p2p_order.c" -o "$fabric/program" || exit 1
 for call in ibv_get_device_list ibv_open_device ibv_create_qp ibv_modify_qp ibv_destroy_qp ibv_dereg_mr; do
-    "$build/tests/fake_verbs" "$fabric" hang 1 '*' $call
-    # shellcheck disable=SC2086
-    timeout 60 "$build/bin/mpirun" --oversubscribe -n 2 $through "$fabric/program" > "$fabric/out" 2>&1
-    code=$?
-    [ $code = 0 ] || fail "$call: exit code $code"
-    told=$(grep -c "has not returned from $call for [0-9]* s" "$fabric/out")
-    # A device is given longer to open than this job takes.
-    [ "$told" = 1 ] || [ $call = ibv_open_device ] || fail "$call: told $told times"
+    # On a busy machine a job may be over by TCP before its ranks come to the call.
+    for attempt in 1 2 3; do
+        "$build/tests/fake_verbs" "$fabric" hang 1 '*' $call
+        # shellcheck disable=SC2086
+        timeout 60 "$build/bin/mpirun" --oversubscribe -n 2 $through "$fabric/program" > "$fabric/out" 2>&1
+        code=$?
+        [ $code = 0 ] || fail "$call: exit code $code"
+        told=$(grep -c "has not returned from $call for [0-9]* s" "$fabric/out")
+        # A device is given longer to open than this job takes.
+        if [ "$told" = 1 ] || [ $call = ibv_open_device ]; then break; fi
+        if [ "$told" != 0 ] || [ $attempt = 3 ]; then fail "$call: told $told times"; fi
+    done
 done
 export POMONA_TEST_MACHINE=1
 # Both ask the same question.
