@@ -12,10 +12,10 @@
 # default 100,000) by all transports and algorithms; all algorithms of collectives
 # (POMONA_COLLECTIVE_ROUNDS, default 20) and the torch glue over fake RDMA cables; programs over
 # RDMA by software between two virtual machines whose cable loses packets (LOSS percent, default 1);
-# the wheel, PyTorch's own MPI backend, the extension against all torches' headers, and all of
-# PyTorch's own tests that apply; all tests compiled for macOS; collectives by every algorithm, and
-# programs, whose ranks are half x86-64's, half Arm's under qemu; and all of tests/clients.sh, which
-# fetches and compiles other people's programs for hours.
+# the wheel, PyTorch's own MPI backend, and the extension against all torches' headers; all tests
+# compiled for macOS; collectives by every algorithm, and programs, whose ranks are half x86-64's,
+# half Arm's under qemu; and all of tests/clients.sh, which fetches and compiles other people's
+# programs for hours.
 # Called by `tests/run.sh --slow`; builds beside the release tree.
 # POMONA_JOBS: jobs at a time.
 #   tests/slow.sh                   all tiers
@@ -240,7 +240,7 @@ vm() {
 
 torch() {
     local code=0
-    say "The wheel, and PyTorch's own tests"
+    say "The wheel, PyTorch's own MPI backend, and the headers of all its minor versions"
     build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
     sh "$POMONA_ROOT/tests/torch/wheel.sh" "$POMONA_VENV/bin/python" || code=$?
     [ $code = 0 ] || [ $code = 77 ] || status=$code
@@ -252,8 +252,6 @@ torch() {
     python3 "$POMONA_ROOT/tests/torch/minors.py" --python "$POMONA_VENV/bin/python" --folder "$builds/minors" \
         --jobs "$jobs" || code=$?
     [ $code = 0 ] || [ $code = 77 ] || status=$code
-    (cd "$POMONA_ROOT/tests/torch" && POMONA_BUILD=$POMONA_BUILD \
-        "$POMONA_VENV/bin/python" -m pytest -q -p no:cacheprovider test_suite.py) || status=$?
 }
 
 macos() {
