@@ -24,9 +24,8 @@ import host_world  # noqa: E402
 import hosts  # noqa: E402
 from figures import keep  # noqa: E402
 from namespaces import limit_packets, shape_line  # noqa: E402
-from unlike import run, tc  # noqa: E402
+from unlike import compiled_lanes, launcher, run, tc  # noqa: E402
 
-HOSTS = "h1,h2,h3,h4"
 SLOWER = 10
 TRIES = 60
 SIZES = {"allreduce": 1 << 20, "allgather": 256 << 10}  # that a rank gives
@@ -57,8 +56,7 @@ def main():
     world = host_world.HostWorld(4)
     rows = []
     try:
-        subprocess.run([build / "bin/mpicc", "-O2", HERE / "lanes.c", "-o",
-                        os.path.join(world.place, "lanes")], check=True)
+        program = compiled_lanes(world, build)
         for number in range(1, 5):
             limit(world, number, options.rate)
         rate = {pair: options.rate / (1 if pair[0] == 1 else SLOWER)
@@ -71,8 +69,7 @@ def main():
         links = ",".join(["net=95000:2500:0.9"] + [f"{a - 1}-{b - 1}=95000:2500:{8000 / each:g}"
                                                   for (a, b), each in rate.items()])
         environment = dict(hosts.clean(), XDG_CACHE_HOME=world.place)
-        launch = [build / "bin/mpirun", "--ssh", world.enter, "--bind-to", "none", "--host", HOSTS, "-n", 4,
-                  "--set", "if_include=10.213.7.0/24", "--set", f"links={links}"]
+        launch = [*launcher(world, build), "--set", f"links={links}"]
         for collective, size in SIZES.items():
             found = subprocess.run([build / "bin/pomona", "synthesize", collective, str(size), "--keep", "--network",
                                     network, "--links", "built-in", "--tries", str(TRIES)], check=True,
@@ -82,7 +79,7 @@ def main():
             for _ in range(options.rounds):
                 for way in times:
                     sets = ["--set", "forests=none"] if way == "chosen" else []
-                    out = run(world, environment, *launch, *sets, os.path.join(world.place, "lanes"), collective,
+                    out = run(world, environment, *launch, *sets, program, collective,
                               whole, 3, "block")
                     times[way] += [float(line) for line in out.split()]
             priced = re.findall(r"([\d.]+) ms; busiest", found)

@@ -25,7 +25,7 @@ import host_world  # noqa: E402
 import hosts  # noqa: E402
 from figures import keep  # noqa: E402
 from namespaces import limit_packets  # noqa: E402
-from unlike import SLOWER, run, tc  # noqa: E402
+from unlike import SLOWER, compiled_lanes, launcher, run, tc  # noqa: E402
 
 SIZES = (64 << 10, 1 << 20)  # of a vector, or of all blocks
 COLLECTIVES = ("allgather", "reduce_scatter", "allreduce", "bcast")
@@ -69,8 +69,7 @@ def main():
     world = host_world.HostWorld(4)
     rows = []
     try:
-        program = os.path.join(world.place, "lanes")
-        subprocess.run([build / "bin/mpicc", "-O2", HERE / "lanes.c", "-o", program], check=True)
+        program = compiled_lanes(world, build)
         for number in range(1, 5):
             limit(world, number, options.rate)
         slow, quick = 8000 * SLOWER / options.rate, 8000 / options.rate
@@ -80,8 +79,7 @@ def main():
             network = os.path.join(world.place, "network.json")
             describe(network, names, options.rate)
             links = ",".join([f"net=95000:2500:{slow:g}"] + [f"{pair}=95000:2500:{quick:g}" for pair in pairs])
-            launch = [build / "bin/mpirun", "--ssh", world.enter, "--bind-to", "none", "--host", names, "-n", 4,
-                      "--set", "if_include=10.213.7.0/24", "--set", f"links={links}"]
+            launch = [*launcher(world, build, names), "--set", f"links={links}"]
             for collective in COLLECTIVES:
                 for size in SIZES:
                     block = size if collective in ("allreduce", "bcast") else size // 4

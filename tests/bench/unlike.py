@@ -57,6 +57,19 @@ def shape(world, what, rate):
         shape_line(world.space("sw"), f"p{number}", rate / SLOWER if slow else rate, 64 << 10)
 
 
+def compiled_lanes(world, build):
+    """The program of this and the benchmarks beside it (lanes.c)."""
+    program = os.path.join(world.place, "lanes")
+    subprocess.run([build / "bin/mpicc", "-O2", HERE / "lanes.c", "-o", program], check=True)
+    return program
+
+
+def launcher(world, build, names=HOSTS):
+    """mpirun for a rank on each of four hosts."""
+    return [build / "bin/mpirun", "--ssh", world.enter, "--bind-to", "none", "--host", names, "-n", 4,
+            "--set", "if_include=10.213.7.0/24"]
+
+
 def run(world, environment, *words):
     done = subprocess.run(world.inside("h1", *words), capture_output=True, text=True, timeout=300,
                           stdin=subprocess.DEVNULL, env=environment)
@@ -65,10 +78,9 @@ def run(world, environment, *words):
     return done.stdout
 
 
-def measure(world, build, what, options, environment):
+def measure(world, build, program, what, options, environment):
     shape(world, what, options.rate)
-    launch = [build / "bin/mpirun", "--ssh", world.enter, "--bind-to", "none", "--host", HOSTS,
-              "-n", 4, "--set", "if_include=10.213.7.0/24"]
+    launch = launcher(world, build)
     usual, slow = (f"100000:5000:{8000 * times / options.rate:g}" for times in (1, SLOWER))
     pairs = ["1-2"] if what == "edge" else ["0-2", "1-2", "2-3"]
     ways = {"pairs": ",".join([f"net={usual}"] + [f"{pair}={slow}" for pair in pairs]),
@@ -80,7 +92,7 @@ def measure(world, build, what, options, environment):
             for _ in range(options.rounds):
                 for way, links in ways.items():
                     out = run(world, environment, *launch, "--set", f"links={links}",
-                              os.path.join(world.place, "lanes"), collective, size, 3, "block")
+                              program, collective, size, 3, "block")
                     times[way] += [float(line) for line in out.split()]
             rows.append({"network": what, "collective": collective, "bytes": size,
                          "quickest_ms": {way: round(min(t) * 1e3, 3) for way, t in times.items()},
@@ -99,10 +111,9 @@ def main():
     found = []
     world = host_world.HostWorld(4)
     try:
-        subprocess.run([build / "bin/mpicc", "-O2", HERE / "lanes.c", "-o",
-                        os.path.join(world.place, "lanes")], check=True)
+        program = compiled_lanes(world, build)
         for what in ("wifi", "edge"):
-            found.append(measure(world, build, what, options, hosts.clean()))
+            found.append(measure(world, build, program, what, options, hosts.clean()))
     finally:
         world.close()
     if options.json:
