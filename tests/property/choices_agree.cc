@@ -284,6 +284,15 @@ TEST(Choices, of_trees_by_cables_are_one) {
     EXPECT_GT(taken, 30);
 }
 
+// So many ranks as the case has on so many machines, in any order.
+void deal_ranks(Network& made, int machines, Random& random) {
+    for (int r = 0; r < made.c.p; ++r)
+        made.nodes.insert(made.nodes.begin() +
+                              static_cast<ptrdiff_t>(random.below(static_cast<uint64_t>(r) + 1)),
+                          r % machines);
+    made.board = random.chance(0.5);
+}
+
 // Some machines in any order, one or more of which have slow lines, or slow ways to some others,
 // and vectors so long that shares by speed pay.
 Network slow_network(Random& random) {
@@ -305,11 +314,7 @@ Network slow_network(Random& random) {
             if (random.chance(0.1)) byte *= between(random, 1, 10);
             made.links.pairs.push_back({a, b, {between(random, 1e4, 1e5), 2500, byte}});
         }
-    for (int r = 0; r < c.p; ++r)
-        made.nodes.insert(made.nodes.begin() +
-                              static_cast<ptrdiff_t>(random.below(static_cast<uint64_t>(r) + 1)),
-                          r % machines);
-    made.board = random.chance(0.5);
+    deal_ranks(made, machines, random);
     return made;
 }
 
@@ -353,11 +358,7 @@ Network island_network(Random& random) {
             if (a % 2 == b % 2)
                 made.links.pairs.push_back(
                     {a, b, {1e4, 2500, made.links.net.byte_ns / between(random, 2, 30)}});
-    for (int r = 0; r < c.p; ++r)
-        made.nodes.insert(made.nodes.begin() +
-                              static_cast<ptrdiff_t>(random.below(static_cast<uint64_t>(r) + 1)),
-                          r % machines);
-    made.board = random.chance(0.5);
+    deal_ranks(made, machines, random);
     return made;
 }
 

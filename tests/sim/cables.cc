@@ -11,6 +11,7 @@
 #include "coll/select.h"
 #include "coll/verify.h"
 #include "tests/sim/cable_bounds.h"
+#include "tests/sim/messages_of.h"
 #include "tests/sim/schedule_world.h"
 #include "tests/sim/seeds.h"
 
@@ -20,7 +21,6 @@
 #include <numeric>
 #include <set>
 #include <string>
-#include <tuple>
 
 namespace pomona {
 namespace {
@@ -192,16 +192,6 @@ TEST(Cables, count_beside_a_switch) {
 }
 
 // Mutants: a rank that knows of a cable more packs other trees: its messages do not fit others'.
-using Messages = std::vector<std::tuple<coll::StepKind, int, int, size_t>>;
-Messages messages_of(const coll::Schedule& schedule) {
-    Messages out;
-    for (const coll::Step& step : schedule.steps())
-        if (step.kind == coll::StepKind::send || step.kind == coll::StepKind::recv)
-            out.emplace_back(step.kind, step.peer, step.slot, step.length);
-    std::sort(out.begin(), out.end());
-    return out;
-}
-
 TEST(Cables, trees_of_a_rank_with_another_table_do_not_fit) {
     Random random(number_from("POMONA_SEED", 20260601) ^ 73);
     int differ = 0, found = 0;

@@ -14,6 +14,7 @@
 #include "coll/verify.h"
 #include "tests/property/coll_case.h"
 #include "tests/sim/collective_time.h"
+#include "tests/sim/messages_of.h"
 #include "tests/sim/seeds.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <tuple>
 
 namespace pomona {
 namespace {
@@ -343,16 +343,6 @@ TEST(Islands, choices_of_many_ranks_are_no_worse) {
 }
 
 // Mutants: a rank that sees other islands has other trees; its messages do not fit others'.
-using Messages = std::vector<std::tuple<coll::StepKind, int, int, size_t>>;
-Messages messages_of(const coll::Schedule& schedule) {
-    Messages out;
-    for (const coll::Step& step : schedule.steps())
-        if (step.kind == coll::StepKind::send || step.kind == coll::StepKind::recv)
-            out.emplace_back(step.kind, step.peer, step.slot, step.length);
-    std::sort(out.begin(), out.end());
-    return out;
-}
-
 TEST(Islands, trees_of_a_rank_with_another_table_do_not_fit) {
     Cluster cluster = cluster_of({0, 0, 1, 1}, {0, 1, 2, 3});
     Cluster other = cluster_of({0, 1, 0, 1}, {0, 1, 2, 3});

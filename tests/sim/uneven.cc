@@ -13,6 +13,7 @@
 #include "coll/verify.h"
 #include "tests/property/coll_case.h"
 #include "tests/sim/collective_time.h"
+#include "tests/sim/messages_of.h"
 #include "tests/sim/seeds.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,6 @@
 #include <cstdio>
 #include <numeric>
 #include <string_view>
-#include <tuple>
 
 namespace pomona {
 namespace {
@@ -283,16 +283,6 @@ TEST(Uneven, choices_take_less_time) {
 
 // Mutants: a rank that takes another line to be slow has other trees; its messages do not fit
 // others'.
-using Messages = std::vector<std::tuple<coll::StepKind, int, int, size_t>>;
-Messages messages_of(const coll::Schedule& schedule) {
-    Messages out;
-    for (const coll::Step& step : schedule.steps())
-        if (step.kind == coll::StepKind::send || step.kind == coll::StepKind::recv)
-            out.emplace_back(step.kind, step.peer, step.slot, step.length);
-    std::sort(out.begin(), out.end());
-    return out;
-}
-
 TEST(Uneven, shares_of_a_rank_with_another_table_do_not_fit) {
     Random random(number_from("POMONA_SEED", 20261127) ^ 84);
     int differ = 0, found = 0;
