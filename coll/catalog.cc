@@ -412,7 +412,7 @@ void Facts::set_forest(const Shape& shape, const Machine& machine, const Forest*
 }
 
 // What a byte takes, in one direction, at the busiest rank or the busiest machine's line to the
-// others. An allreduce's trees carry it up and down.
+// others (an allreduce's trees carry it up and down), and how long the longest way down is.
 void Facts::set_pace(const Shape& shape, const Machine& machine, const Forest& trees) {
     struct Port {
         double up = 0, down = 0;
@@ -436,9 +436,10 @@ void Facts::set_pace(const Shape& shape, const Machine& machine, const Forest& t
         if (rooted && static_cast<int>(root) != shape.root) continue;
         for (size_t rank = 0; rank < size; ++rank) {
             double way = 0;
-            for (int at = static_cast<int>(rank), parent = 0;; at = parent) {
-                if ((parent = each.parents[static_cast<size_t>(at)]) < 0) break;
-                way += latency(at, parent);
+            for (int at = static_cast<int>(rank); each.parents[static_cast<size_t>(at)] >= 0;) {
+                int above = each.parents[static_cast<size_t>(at)];
+                way += latency(at, above);
+                at = above;
             }
             along = max(along, way);
             if (each.parents[rank] < 0) continue;

@@ -2,6 +2,7 @@
 #include "coll/islands.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace pomona::coll {
@@ -53,15 +54,8 @@ private:
         return std::find(part.begin(), part.end(), rank) != part.end();
     }
     std::vector<Part> parts_of(const Part& ranks, size_t level) const {
-        std::vector<std::pair<int, Part>> found;
-        for (int rank : ranks) {
-            int number = levels_[level][static_cast<size_t>(rank)];
-            auto at = std::find_if(found.begin(), found.end(),
-                                   [&](const auto& each) { return each.first == number; });
-            if (at == found.end()) at = found.insert(at, {number, {}});
-            at->second.push_back(rank);
-        }
-        std::sort(found.begin(), found.end());
+        std::map<int, Part> found;
+        for (int rank : ranks) found[levels_[level][static_cast<size_t>(rank)]].push_back(rank);
         std::vector<Part> parts;
         for (auto& [number, part] : found) parts.push_back(std::move(part));
         return parts;

@@ -16,7 +16,7 @@
 // Source: levels: Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize
 // collective operation performance", IPDPS 2000; several ranks at once: Traeff, Hunold, IEEE
 // CLUSTER 2020 (coll/algorithms/lanes.cc).
-// Cost: O(p^2) for p ranks, once a communicator: 0.3 ms for 64
+// Cost: O(p^2) for p ranks, once a communicator; of bcast and reduce O(p^3)
 // Limits: 3 to 8 machines, 64 ranks at most (16 of a bcast or reduce), two islands of which one has
 // two machines, and links between islands that take twice as long for a byte as the slowest within
 // any

@@ -4,9 +4,9 @@
 // the rank is doing. How far two clocks are apart is seen by questions that are answered at once,
 // of which the quickest counts (F. Cristian, Probabilistic clock synchronization, Distributed
 // Computing 3, 1989), when the first group is made and with the questions; in between they are
-// taken to run apart evenly. Cost: a
-// collective whose ranks are on several machines is remembered, in some 200 bytes, up to 16384 of
-// them; a question for up to 64 is one short message each way.
+// taken to run apart evenly.
+// Cost: a collective whose ranks are on several machines is remembered, in some 200 bytes, up to
+// 16384 of them; a question for up to 64 is one short message each way.
 #pragma once
 
 #include <chrono>
