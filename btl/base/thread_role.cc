@@ -1,15 +1,19 @@
 // btl/base/thread_role.cc: see thread_role.h.
 #include "btl/base/thread_role.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #if defined(__APPLE__)
 #include <pthread/qos.h>
 #endif
 
+#include <cstdio>
+#include <cstring>
+
 namespace pomona {
 
-static const char kProgress[] = "pomona-progress",  // at most 15 characters
-    kHelper[] = "pomona-helper", kWriter[] = "pomona-writer";
+static const char kOurs[] = "pomona-", kProgress[] = "pomona-progress",  // at most 15 characters
+    kHelper[] = "pomona-helper", kWriter[] = "pomona-writer", kDriver[] = "pomona-driver";
 static thread_local bool makes_progress = false;
 
 bool is_progress_thread() { return makes_progress; }
@@ -32,5 +36,26 @@ void become_progress_thread() {
 void become_helper_thread() { set_role(kHelper); }
 
 void become_writer_thread() { set_role(kWriter); }
+
+void become_driver_thread() { set_role(kDriver); }
+
+// The names of this process's threads, as the system has them.
+int count_foreign_threads() {
+    DIR* folder = opendir("/proc/self/task");
+    if (!folder) return -1;
+    int count = 0;
+    while (const dirent* entry = readdir(folder)) {
+        if (entry->d_name[0] == '.') continue;
+        char path[64], name[32] = "";
+        std::snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", entry->d_name);
+        if (FILE* file = std::fopen(path, "re")) {
+            if (!std::fgets(name, sizeof name, file)) name[0] = '\0';
+            std::fclose(file);
+        }
+        count += std::strncmp(name, kOurs, sizeof kOurs - 1) != 0;
+    }
+    closedir(folder);
+    return count;
+}
 
 }  // namespace pomona

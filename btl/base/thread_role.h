@@ -10,7 +10,11 @@ namespace pomona {
 void become_progress_thread();
 void become_helper_thread();  // coll/helper.h
 void become_writer_thread();  // btl/tcp/away_writer.h
+void become_driver_thread();  // btl/rdma/driver.h, and who opens a device
 // Whether the calling thread is the progress thread.
 bool is_progress_thread();
+// Threads of this process that are not of ours; -1 where the system does not tell (macOS). It reads
+// a file for each.
+int count_foreign_threads();
 
 }  // namespace pomona

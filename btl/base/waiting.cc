@@ -65,6 +65,8 @@ void Waiting::write(Writer& out) const {
         out.put_text(std::string_view(*text).substr(0, kTextMax));
     out.put(static_cast<uint8_t>(any));
     out.put(static_cast<uint8_t>(releases));
+    out.put(threads);
+    out.put(static_cast<uint8_t>(idle_threads));
     out.put(static_cast<uint8_t>(tests));
     out.put(static_cast<uint32_t>(awaited.size()));
     for (const Awaited& each : awaited) {
@@ -87,6 +89,8 @@ bool Waiting::read(Reader& in) {
     for (std::string* text : {&operation, &communicator, &detail}) *text = in.get_text(kTextMax);
     any = in.get<uint8_t>() != 0;
     releases = in.get<uint8_t>() != 0;
+    threads = in.get<uint32_t>();
+    idle_threads = in.get<uint8_t>() != 0;
     tests = in.get<uint8_t>() != 0;
     auto count = in.get<uint32_t>();
     if (in.failed() || count > kRanksMost || in.left() < count * (sizeof(int32_t) + 1))

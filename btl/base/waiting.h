@@ -38,10 +38,13 @@ struct Waiting {
         bool operator==(const Awaited&) const = default;
     };
     std::vector<Awaited> awaited;
-    bool any = false;  // one of them is enough; else all are needed
-    bool releases =
-        false;  // something else may end the wait: a transfer under way, another thread that
-                // calls MPI, a process that holds a lock
+    bool any = false;       // one of them is enough; else all are needed
+    bool releases = false;  // something else may end the wait: a transfer under way, a process
+                            // that holds a lock
+    // Threads that call MPI here: while fewer wait, one of the others may end this wait. idle:
+    // there may be more, which have not called MPI yet.
+    uint32_t threads = 1;
+    bool idle_threads = false;
     // It does not wait, but tests again and again, in vain; nothing was sent or has come since it
     // began.
     bool tests = false;
@@ -64,6 +67,9 @@ struct Waiting {
     // False when the bytes do not parse.
     bool read(Reader& in);
 };
+
+// Of what is a deadlock only if no thread of the program that has not called MPI yet does so.
+inline constexpr char kUnlessThread[] = ", unless a thread that has not called MPI yet does so";
 
 // "MPI_Recv on MPI_COMM_WORLD (from rank 1, tag 5, 8 bytes)"
 std::string operation_text(const Waiting& waiting);

@@ -1,6 +1,8 @@
 // btl/rdma/driver.cc: see driver.h.
 #include "btl/rdma/driver.h"
 
+#include "btl/base/thread_role.h"
+
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -52,7 +54,10 @@ bool Driver::start() {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-        std::thread([state = state_] { serve(*state); }).detach();
+        std::thread([state = state_] {
+            become_driver_thread();
+            serve(*state);
+        }).detach();
         started_ = true;
     } catch (const std::system_error&) {}
     pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -6,6 +6,7 @@
 #include "btl/base/format.h"
 #include "btl/base/log.h"
 #include "btl/base/messages.h"
+#include "btl/base/thread_role.h"
 
 #include <algorithm>
 #include <atomic>
@@ -173,7 +174,10 @@ bool Device::open(Reason& why) {
         opening_->name = name_;
         opening_->context = std::exchange(context_, nullptr);
         try {
-            std::thread(run, opening_).detach();
+            std::thread([opening = opening_] {
+                become_driver_thread();
+                run(opening);
+            }).detach();
         } catch (const std::system_error&) { run(opening_); }
     }
     if (is_opening()) return why = {format("{} is being opened", name_)}, false;

@@ -88,6 +88,8 @@ public:
         threaded_ = tests_watched_ = true;
     }
     bool threaded() const { return threaded_; }
+    // Threads of the program that have called MPI since and have not ended.
+    int threads_calling() const { return callers_->load(std::memory_order_relaxed); }
     // Ranks outnumber cores: yield at once, sleep early.
     void set_crowded(bool crowded) { crowded_ = crowded; }
     Peer& peer(int job_rank) { return *peers_[job_rank]; }
@@ -315,7 +317,9 @@ public:
     class Hold {
     public:
         explicit Hold(Engine& engine) : engine_(engine) {
-            if (engine_.threaded_) engine_.lock_.post(), held_ = true;
+            if (!engine_.threaded_) return;
+            engine_.lock_.post(), held_ = true;
+            if (counted_in_ != &engine_) engine_.count_caller();
         }
         ~Hold() {
             if (held_) engine_.leave();
@@ -535,6 +539,9 @@ private:
     Counters& counters_;
     Clock& clock_;
     bool threaded_ = false;
+    void count_caller();
+    static constinit thread_local const Engine* counted_in_;  // where this thread is one of:
+    std::shared_ptr<std::atomic<int>> callers_ = std::make_shared<std::atomic<int>>(0);
     uint32_t passes_ = 1, passes_to_look_ = 1;  // pass() since the clock was read, until it is
     Nanoseconds passed_at_ = 0;                 // it was read
     bool crowded_ = false;

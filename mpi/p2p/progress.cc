@@ -333,6 +333,30 @@ void Engine::on_completion(Request& request, MPIX_Completion_function* function,
     request.release();
 }
 
+// ---- threads
+
+constinit thread_local const Engine* Engine::counted_in_ = nullptr;
+
+namespace {
+// Takes a thread that ends from the callers that it was counted among.
+struct Caller {
+    std::shared_ptr<std::atomic<int>> among;
+    void leave() {
+        if (among) among->fetch_sub(1, std::memory_order_relaxed);
+    }
+    ~Caller() { leave(); }
+};
+}  // namespace
+
+void Engine::count_caller() {
+    static thread_local Caller caller;
+    counted_in_ = this;
+    if (is_progress_thread() || caller.among == callers_) return;
+    caller.leave();
+    caller.among = callers_;
+    callers_->fetch_add(1, std::memory_order_relaxed);
+}
+
 // ---- waiting with one thread
 
 // A wait that has looked in vain for a while: yields, or sleeps when it has been long.

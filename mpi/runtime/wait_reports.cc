@@ -3,6 +3,7 @@
 
 #include "btl/base/format.h"
 #include "btl/base/log.h"
+#include "btl/base/thread_role.h"
 #include "mpi/check/checker.h"
 
 #include <algorithm>
@@ -35,14 +36,23 @@ Waiting WaitReports::describe(const LongWait& wait, std::string& function) const
     Waiting waiting;
     // What is on its way may end the other's wait, and so this one: by a lost line it takes long.
     // The description itself may ask others, by messages.
-    bool releases = shared_ || engine_.undelivered();
+    bool releases = engine_.undelivered();
     if (wait.describe) wait.describe(wait.context, waiting);
     if (function.empty()) function = mpi_function_on_stack();
     if (!function.empty()) waiting.operation = called(function, waiting.operation);
     waiting.releases |= releases;
+    describe_threads(waiting);
     engine_.describe_begun(waiting);
     if (checker_) checker_->collectives.describe_begun(waiting);
     return waiting;
+}
+
+// The thread that waits is one of them.
+void WaitReports::describe_threads(Waiting& waiting) const {
+    if (!shared_) return;
+    int calling = std::max(1, engine_.threads_calling()), all = count_foreign_threads();
+    waiting.threads = static_cast<uint32_t>(calling);
+    waiting.idle_threads = all < 0 || all > calling;
 }
 
 void WaitReports::look(const LongWait& wait, Nanoseconds now) {
@@ -52,7 +62,7 @@ void WaitReports::look(const LongWait& wait, Nanoseconds now) {
     if (waiting.operation.empty() && waiting.awaited.empty()) return;
     reach(waiting);
     waited_at_ = now;
-    if (!shared_) tests_over();
+    if (!shared_ || engine_.threads_calling() <= 1) tests_over();
     tell(report, std::move(waiting), {wait.since, now}, true);
 }
 
@@ -94,12 +104,13 @@ void WaitReports::tested(const Tested& what, Nanoseconds since, Nanoseconds now)
     since = std::max(since, waited_at_);
     if (tests_.round_began == 0) tests_.round_began = now;
     bool over = now - tests_.round_began >= round;
-    bool releases = shared_ || (over && engine_.undelivered());
+    bool releases = over && engine_.undelivered();
     add_test(what);
     if (!over) return;
     Waiting waiting = std::exchange(tests_.round, {});
     waiting.tests = true;
     waiting.releases |= releases;
+    describe_threads(waiting);
     engine_.describe_begun(waiting);
     reach(waiting);
     bool warns = !tests_.probes_only && !tests_warned_;
@@ -147,10 +158,11 @@ void WaitReports::over(const LongWait& wait) {
     open_.erase(found);
 }
 
-// What mpirun has answered at an earlier look: it names a deadlock only where nothing else can end
-// it.
+// What mpirun has answered at an earlier look: it names a deadlock where nothing else can end it,
+// or only a thread that it knows nothing of.
 void WaitReports::end_deadlock(const Report& report) const {
-    if (report.others.find("deadlock") == std::string::npos) return;
+    bool certain = report.others.find(kUnlessThread) == std::string::npos;
+    if (report.others.find("deadlock") == std::string::npos || !certain) return;
     checker_->end_job(format("{} never ends; {}", operation_text(report.told), report.others));
 }
 

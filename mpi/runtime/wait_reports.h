@@ -55,6 +55,7 @@ private:
         bool probes_only = true;
     };
     Waiting describe(const LongWait& wait, std::string& function) const;
+    void describe_threads(Waiting& waiting) const;
     void add_test(const Tested& what);
     void reach(const Waiting& waiting) const;
     struct Times {

@@ -112,33 +112,56 @@ void WaitTable::gone(int rank) { ranks_.erase(rank); }
 
 // ---- deadlocks
 
-// A rank whose only wait nothing else can end.
-const WaitTable::Wait* WaitTable::only_wait(int rank) const {
+// Its waits, one of each thread that calls MPI, if nothing else can end any of them; else none.
+std::vector<const WaitTable::Wait*> WaitTable::closed_waits(int rank) const {
     auto found = ranks_.find(rank);
-    if (found == ranks_.end() || found->second.waits.size() != 1) return nullptr;
-    const Wait& wait = found->second.waits.begin()->second;
-    return wait.what.releases || wait.what.awaited.empty() ? nullptr : &wait;
+    if (found == ranks_.end()) return {};
+    std::vector<const Wait*> out;
+    for (const auto& [number, wait] : found->second.waits) {
+        if (wait.what.releases || wait.what.awaited.empty()) return {};
+        out.push_back(&wait);
+    }
+    bool others = std::any_of(out.begin(), out.end(),
+                              [&](const Wait* wait) { return wait->what.threads > out.size(); });
+    return others ? std::vector<const Wait*>{} : out;
 }
 
-// For whom it waits, as far as that is up to these: members of a collective operation who are in it
-// go on by themselves once those have come for whom any of them waits.
-std::vector<int> WaitTable::needed(int rank) const {
-    const Waiting& what = only_wait(rank)->what;
+// That in a collective operation; null: it is not in it.
+const WaitTable::Wait* WaitTable::wait_in(int rank, const Waiting& operation) const {
+    for (const Wait* wait : closed_waits(rank))
+        if (wait->what.collective && wait->what.context == operation.context &&
+            wait->what.number == operation.number)
+            return wait;
+    return nullptr;
+}
+
+// For whom this one waits, as far as that is up to these: members of a collective operation who are
+// in it go on by themselves once those have come for whom any of them waits.
+std::vector<int> WaitTable::needed(int rank, const Wait& wait) const {
+    const Waiting& what = wait.what;
     if (!what.collective) return ranks_awaited(what);
     std::set<int> members{rank}, outside;
-    std::vector<int> open{rank};
+    std::vector<const Wait*> open{&wait};
     while (!open.empty()) {
-        int member = open.back();
+        const Wait* member = open.back();
         open.pop_back();
-        for (int other : ranks_awaited(only_wait(member)->what)) {
-            const Wait* wait = only_wait(other);
-            bool inside = wait && wait->what.collective && wait->what.context == what.context &&
-                          wait->what.number == what.number;
+        for (int other : ranks_awaited(member->what)) {
+            const Wait* inside = wait_in(other, what);
             if (!inside) outside.insert(other);
-            else if (members.insert(other).second) open.push_back(other);
+            else if (members.insert(other).second) open.push_back(inside);
         }
     }
     return {outside.begin(), outside.end()};
+}
+
+// The one that waits for `next`, of a rank that is stuck.
+const WaitTable::Wait& WaitTable::wait_for(int rank, int next) const {
+    std::vector<const Wait*> waits = closed_waits(rank);
+    for (const Wait* wait : waits)
+        if (std::vector<int> others = needed(rank, *wait);
+            std::count(others.begin(), others.end(), next))
+            return *wait;
+    return *waits.front();
 }
 
 // Has this rank begun the operation that another is in, and goes on with it in whatever it does
@@ -152,64 +175,67 @@ static bool takes_part(const Waiting& other, const Waiting& own) {
 
 // Ranks that cannot go on: at first all that wait; then those are taken away for whom one that they
 // wait for may come, until nothing changes. Who needs all is held by one that is stuck, who needs
-// any only by all of them. What a rank has sent before it began to wait may have been on the way:
-// the other must have looked since.
-std::map<int, bool> WaitTable::stuck(Nanoseconds now) const {
+// any only by all of them; a rank with several threads goes on if one of them does. What a rank has
+// sent before it began to wait may have been on the way: the other must have looked since.
+std::map<int, std::vector<const WaitTable::Wait*>> WaitTable::stuck(Nanoseconds now) const {
     constexpr Nanoseconds on_the_way = 200'000'000;
-    std::map<int, bool> stuck;
-    for (const auto& [rank, entry] : ranks_)
-        if (const Wait* wait = only_wait(rank); wait && !is_old(*wait, now)) stuck[rank] = true;
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (auto& [rank, is_stuck] : stuck) {
-            if (!is_stuck) continue;
-            const Wait& wait = *only_wait(rank);
-            auto holds = [&](int other) {
-                auto found = stuck.find(other);
-                if (found == stuck.end() || !found->second) return false;
-                const Wait& its = *only_wait(other);
-                return wait.told >= its.since + on_the_way && !takes_part(wait.what, its.what);
-            };
-            std::vector<int> others = needed(rank);
-            bool held = !others.empty() &&
-                        (wait.what.any ? std::all_of(others.begin(), others.end(), holds)
-                                       : std::any_of(others.begin(), others.end(), holds));
-            if (!held) is_stuck = false, changed = true;
-        }
+    std::map<int, std::vector<const Wait*>> stuck;
+    for (const auto& [rank, entry] : ranks_) {
+        std::vector<const Wait*> waits = closed_waits(rank);
+        bool old = std::any_of(waits.begin(), waits.end(),
+                               [&](const Wait* wait) { return is_old(*wait, now); });
+        if (!waits.empty() && !old) stuck[rank] = std::move(waits);
     }
-    std::erase_if(stuck, [](const auto& each) { return !each.second; });
+    auto is_held = [&](int rank, const Wait& wait) {
+        auto holds = [&](int other) {
+            auto found = stuck.find(other);
+            return found != stuck.end() &&
+                   std::all_of(found->second.begin(), found->second.end(), [&](const Wait* its) {
+                       return wait.told >= its->since + on_the_way &&
+                              !takes_part(wait.what, its->what);
+                   });
+        };
+        std::vector<int> others = needed(rank, wait);
+        return !others.empty() &&
+               (wait.what.any ? std::all_of(others.begin(), others.end(), holds)
+                              : std::any_of(others.begin(), others.end(), holds));
+    };
+    while (std::erase_if(stuck, [&](const auto& each) {
+        return !std::all_of(each.second.begin(), each.second.end(),
+                            [&](const Wait* wait) { return is_held(each.first, *wait); });
+    })) {}
     return stuck;
 }
 
 // Each rank that is stuck waits for one that is: so one comes back to where one has been.
 std::vector<int> WaitTable::deadlock(Nanoseconds now, int from) const {
-    std::map<int, bool> all = stuck(now);
+    auto all = stuck(now);
     if (all.empty()) return {};
+    auto next_of = [&](int rank) {
+        for (const Wait* wait : all[rank])
+            for (int next : needed(rank, *wait))
+                if (all.count(next)) return next;
+        return rank;
+    };
     std::vector<int> path;
-    for (int rank = all.count(from) ? from : all.begin()->first;;) {
+    for (int rank = all.count(from) ? from : all.begin()->first;; rank = next_of(rank)) {
         auto seen = std::find(path.begin(), path.end(), rank);
         if (seen != path.end()) {
             path.erase(path.begin(), seen);
             break;
         }
         path.push_back(rank);
-        for (int next : needed(rank))
-            if (all.count(next)) {
-                rank = next;
-                break;
-            }
     }
     std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
     return path;
 }
 
 // All are in collective operations, of more than one communicator.
-bool WaitTable::may_call_in_order(const std::vector<int>& ranks) const {
+static bool may_call_in_order(const std::vector<const Waiting*>& waits) {
     std::set<uint64_t> contexts;
-    for (int rank : ranks) {
-        const Waiting& what = only_wait(rank)->what;
-        if (!what.collective) return false;
-        contexts.insert(what.context);
+    for (const Waiting* what : waits) {
+        if (!what->collective) return false;
+        contexts.insert(what->context);
     }
     return contexts.size() > 1;
 }
@@ -219,22 +245,30 @@ std::string WaitTable::deadlock_text(const std::vector<int>& ranks) const {
     std::sort(sorted.begin(), sorted.end());
     std::string text = ranks.size() == 1 ? format("rank {} waits for itself", ranks[0])
                                          : ranks_text(sorted) + " wait for each other";
-    size_t tests = 0;
-    for (int rank : ranks) tests += only_wait(rank)->what.tests;
+    std::vector<const Waiting*> waits;
+    for (size_t i = 0; i < ranks.size(); ++i)
+        waits.push_back(&wait_for(ranks[i], ranks[(i + 1) % ranks.size()]).what);
+    auto tests =
+        std::count_if(waits.begin(), waits.end(), [](const auto* what) { return what->tests; });
+    auto idle = [](const auto* what) { return what->idle_threads; };
+    if (std::any_of(waits.begin(), waits.end(), idle)) text += kUnlessThread;
     if (tests > 0)
-        text += tests == ranks.size() ? ", if they do nothing but test"
-                                      : ", if those that test do nothing else";
+        text += static_cast<size_t>(tests) == ranks.size() ? ", if they do nothing but test"
+                                                           : ", if those that test do nothing else";
     for (size_t i = 0; i < ranks.size(); ++i) {
-        const Waiting& what = only_wait(ranks[i])->what;
+        const Waiting& what = *waits[i];
         int next = ranks[(i + 1) % ranks.size()];
         bool locked = std::count(what.awaited.begin(), what.awaited.end(),
                                  Waiting::Awaited{next, Need::unlock}) > 0;
-        text += format("{}rank {} {} {}{} for rank {}{}", i ? ", " : ": ", ranks[i],
-                       what.tests ? "tests by" : "in", what.operation,
-                       what.communicator.empty() ? "" : " on " + what.communicator, next,
-                       locked ? " to unlock it" : "");
+        size_t threads = closed_waits(ranks[i]).size();
+        text +=
+            format("{}rank {} {} {}{} for rank {}{}{}", i ? ", " : ": ", ranks[i],
+                   what.tests ? "tests by" : "in", what.operation,
+                   what.communicator.empty() ? "" : " on " + what.communicator, next,
+                   locked ? " to unlock it" : "",
+                   threads > 1 ? format(" (one of its {} threads, which all wait)", threads) : "");
     }
-    if (may_call_in_order(ranks))
+    if (may_call_in_order(waits))
         text += "; they call collective operations of two communicators in different orders";
     return text;
 }

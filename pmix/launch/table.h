@@ -32,9 +32,10 @@ public:
     void waited(int rank, uint32_t number, Nanoseconds now);
     void gone(int rank);  // it waits for nothing any more
 
-    // A deadlock: ranks, each of which waits for the next, the last for the first. One that tests
-    // in a loop counts while it tells so; it may do something else next, which the text says.
-    // Of several the one to which rank `from` leads, if it is in one or waits for one.
+    // A deadlock: ranks, each of which waits for the next, the last for the first, with all of
+    // their threads that call MPI. One that tests in a loop counts while it tells so; it may do
+    // something else next, which the text says. Of several the one to which rank `from` leads, if
+    // it is in one or waits for one.
     std::vector<int> deadlock(Nanoseconds now, int from = -1) const;
     // "ranks 0 and 1 wait for each other: rank 0 in MPI_Recv for rank 1, ..."
     std::string deadlock_text(const std::vector<int>& ranks) const;
@@ -56,10 +57,11 @@ private:
         std::map<uint32_t, Wait> waits;  // several where threads wait
         Nanoseconds waited = 0;          // when the last one ended; 0: never
     };
-    const Wait* only_wait(int rank) const;
-    std::vector<int> needed(int rank) const;
-    std::map<int, bool> stuck(Nanoseconds now) const;
-    bool may_call_in_order(const std::vector<int>& ranks) const;
+    std::vector<const Wait*> closed_waits(int rank) const;
+    const Wait* wait_in(int rank, const Waiting& operation) const;
+    std::vector<int> needed(int rank, const Wait& wait) const;
+    const Wait& wait_for(int rank, int next) const;
+    std::map<int, std::vector<const Wait*>> stuck(Nanoseconds now) const;
     static bool is_old(const Wait& wait, Nanoseconds now);
     static bool waits_now(const Rank& entry, Nanoseconds now);
     static Nanoseconds last_wait(const Rank& entry);

@@ -124,9 +124,55 @@ TEST(WaitTable, what_something_else_may_end_is_no_deadlock) {
     tell(table, 0, transfer);
     tell(table, 1, receive({0}));
     EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty());
-    tell(table, 0, receive({1}));
-    table.waiting(0, 2, {kSecond, 3 * kSecond}, receive({1}));  // two threads: a third may call MPI
+}
+
+Waiting by_threads(Waiting waiting, uint32_t threads, bool idle = false) {
+    waiting.threads = threads;
+    waiting.idle_threads = idle;
+    return waiting;
+}
+
+TEST(WaitTable, all_threads_of_a_rank_must_wait) {
+    WaitTable table;
+    tell(table, 1, receive({0}));
+    tell(table, 0, by_threads(receive({1}), 2));
     EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty());
+    table.waiting(0, 2, {kSecond, 3 * kSecond}, by_threads(receive({2}), 2));
+    EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty()) << "rank 2 may come";
+    tell(table, 2, receive({1}));
+    EXPECT_THAT(table.deadlock(4 * kSecond), ElementsAre(0, 1));
+    EXPECT_THAT(table.deadlock_text({0, 1}),
+                HasSubstr("for rank 1 (one of its 2 threads, which all wait), "));
+    table.waited(0, 1, 4 * kSecond);  // this thread does something else now
+    EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty());
+    tell(table, 0, by_threads(receive({1}), 2));
+    EXPECT_THAT(table.deadlock(4 * kSecond), ElementsAre(0, 1));
+    table.waiting(0, 2, {kSecond, 3 * kSecond}, by_threads(receive({2}), 3));  // a third one calls
+    EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty());
+}
+
+TEST(WaitTable, a_thread_that_has_not_called_yet_is_named) {
+    WaitTable table;
+    tell(table, 0, receive({1}));
+    tell(table, 1, by_threads(receive({0}), 1, true));
+    EXPECT_EQ(
+        table.deadlock_text(table.deadlock(4 * kSecond)),
+        "ranks 0 and 1 wait for each other, unless a thread that has not called MPI yet does so: "
+        "rank 0 in MPI_Recv on MPI_COMM_WORLD for rank 1, "
+        "rank 1 in MPI_Recv on MPI_COMM_WORLD for rank 0");
+}
+
+// Goal: members of a collective who wait in it hold each other up in no way, whatever other threads
+// of theirs do.
+TEST(WaitTable, a_collective_of_ranks_with_threads) {
+    WaitTable table;
+    tell(table, 0, by_threads(barrier(3, {1, 2}), 2));
+    tell(table, 1, by_threads(barrier(3, {0, 2}), 2));
+    for (int rank : {0, 1})
+        table.waiting(rank, 2, {kSecond, 3 * kSecond}, by_threads(receive({2}), 2));
+    EXPECT_THAT(table.deadlock(4 * kSecond), IsEmpty()) << "rank 2 may come";
+    tell(table, 2, receive({0}));
+    EXPECT_THAT(table.deadlock(4 * kSecond), ElementsAre(0, 2));
 }
 
 TEST(WaitTable, explains_by_whom_the_others_are_held) {

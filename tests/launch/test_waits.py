@@ -428,6 +428,34 @@ class Deadlocks(unittest.TestCase):
                          "rank 0 in MPI_Recv on MPI_COMM_WORLD for rank 1, "
                          "rank 1 in MPI_Recv on MPI_COMM_WORLD for rank 0")
 
+    CIRCLE = ("rank 0 in MPI_Recv on MPI_COMM_WORLD for rank 1{0}, "
+              "rank 1 in MPI_Recv on MPI_COMM_WORLD for rank 0{0}")
+
+    def test_one_thread_where_several_may_call(self):
+        for transport in TRANSPORTS:
+            self.look_at(transport, 2, "threads_one", [0, 1],
+                         "ranks 0 and 1 wait for each other: " + self.CIRCLE.format(""))
+
+    def test_two_threads(self):
+        for transport in TRANSPORTS:
+            self.look_at(transport, 2, "threads_two", [0, 1],
+                         "ranks 0 and 1 wait for each other: " +
+                         self.CIRCLE.format(" (one of its 2 threads, which all wait)"))
+
+    def test_a_thread_that_has_not_called(self):
+        self.look_at("shm", 2, "threads_idle", [0, 1],
+                     "ranks 0 and 1 wait for each other, unless a thread that has not called MPI yet does so: " +
+                     self.CIRCLE.format(""))
+
+    def test_a_thread_that_computes(self):
+        job = Job(2, "threads_compute", "shm")
+        self.addCleanup(job.kill)
+        for rank in (0, 1):
+            job.await_line(rf"pomona {rank}@\S+ mpi: .* has waited for")
+        table = job.await_table(lambda table: all(each["state"] == "waiting" for each in table["ranks"]))
+        self.assertEqual(table["deadlock"], [])
+        self.assertEqual(job.end(), (0, "over\n"), job.text())
+
     def test_three(self):
         for transport in TRANSPORTS:
             self.look_at(transport, 3, "circle", [0, 1, 2],

@@ -2,6 +2,7 @@
 // Usage: waits HOW FILE. Whoever is to come late does something else than MPI until FILE exists; ranks of a
 // deadlock wait until somebody ends the job.
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -209,9 +210,33 @@ static void locks(const char* how) {
     for (int i = 0; i < 2; ++i) MPI_Win_free(&windows[i]);
 }
 
+static void* receive_beside(void* next) { return receive(*(int*)next, 10), NULL; }
+
+static void* compute_beside(void* next) { return compute(), send(*(int*)next, 9), NULL; }
+
+// Has called MPI before it computes.
+static void* call_and_compute(void* next) {
+    int flag;
+    MPI_Iprobe(*(int*)next, 17, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    return compute_beside(next);
+}
+
+// Each rank receives from the next one, and besides:
+static void threads(const char* how, int next) {
+    pthread_t thread;
+    void* (*beside)(void*) = strcmp(how, "threads_two") == 0    ? receive_beside
+                             : strcmp(how, "threads_idle") == 0 ? compute_beside
+                                                                : call_and_compute;
+    if (strcmp(how, "threads_one") != 0) pthread_create(&thread, NULL, beside, &next);
+    receive(next, 9);
+    if (strcmp(how, "threads_one") != 0) pthread_join(thread, NULL);
+}
+
 int main(int count, char** words) {
     alarm(300); /* its test may have been killed, and it may compute */
-    MPI_Init(&count, &words);
+    int level = MPI_THREAD_SINGLE;
+    if (strncmp(words[1], "threads", 7) == 0) level = MPI_THREAD_MULTIPLE;
+    MPI_Init_thread(&count, &words, level, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     const char* how = words[1];
@@ -254,6 +279,8 @@ int main(int count, char** words) {
         if (rank == 0) MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     } else if (strcmp(how, "circle") == 0) {  // of two: each receives from the other
         receive(next, 9);
+    } else if (strncmp(how, "threads", 7) == 0) {
+        threads(how, next);
     } else if (strcmp(how, "mismatch") == 0) {  // in opposite orders
         MPI_Barrier(rank == 0 ? MPI_COMM_WORLD : other);
         MPI_Barrier(rank == 0 ? other : MPI_COMM_WORLD);
