@@ -59,6 +59,7 @@ Fabric::Fabric(uint64_t seed, FabricOptions options)
                options.faults),
       wires_(world_, network_, [this](int to, Frame frame) { arrived(to, std::move(frame)); }),
       inboxes_(static_cast<size_t>(options.ranks)), retry_at_(static_cast<size_t>(options.ranks)),
+      acted_(static_cast<size_t>(options.ranks)),
       lives_(static_cast<size_t>(options.ranks), Life::outside) {
     for (int from = 0; from < options.ranks; ++from)
         for (int to = 0; to < options.ranks; ++to) paths_.push_back({from, to});
@@ -75,6 +76,7 @@ std::unique_ptr<Transport> Fabric::make_transport(int rank) {
 // `path`: to the peer. The memory of a rank that is over is no more.
 bool Fabric::pull(const Path& path, uint64_t address, Bytes target) {
     if (lives_[static_cast<size_t>(path.to)] == Life::over || stuck_) return false;
+    acted_[static_cast<size_t>(path.from)] = true;
     if (world_.random().chance(options_.pull_failure_chance)) {
         std::memset(target.data(), 0x55, target.size() / 2);
         return false;
@@ -106,6 +108,7 @@ Push Fabric::push(Path& path, const FrameHeader& header, size_t length, ConstByt
         wake_later(from);
         return Push::busy;
     }
+    acted_[from] = true;
     if (lives_[to] == Life::over) return Push::sent;  // nobody will read it
     Frame frame{path.from, header, {payload.begin(), payload.end()}};
     if (fill) {
@@ -185,9 +188,11 @@ void Fabric::leave(int rank, bool dead) {
     turned_.notify_all();
 }
 
-// This rank has nothing to do until something arrives.
+// This rank has nothing to do until something arrives, unless it has just sent or read something:
+// an engine reads a message a turn, and may have others to read.
 void Fabric::pass_turn(int rank, std::unique_lock<std::mutex>& lock) {
-    lives_[static_cast<size_t>(rank)] = Life::idle;
+    bool acted = std::exchange(acted_[static_cast<size_t>(rank)], 0) != 0;
+    if (!acted) lives_[static_cast<size_t>(rank)] = Life::idle;
     turn_ = choose_next();
     if (turn_ == rank) return;
     turned_.notify_all();

@@ -73,6 +73,7 @@ private:
     std::vector<Path> paths_;
     std::vector<std::deque<Frame>> inboxes_;
     std::vector<Time> retry_at_;  // when a rank with a full path looks again, by rank
+    std::vector<uint8_t> acted_;  // since it looked last, it has sent or read something
     std::vector<Life> lives_;
     bool stuck_ = false;
     bool threads_ = false;
