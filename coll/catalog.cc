@@ -164,6 +164,8 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     z = shape.in_place && nodes == 1 ? with_distance(machine.copy_ns, machine.copy_far, n) * n : 0;
     if (asks) a += machine.ask_ns, o += machine.ask_overhead_ns, b *= machine.ask_times;
     else if (machine.byte_eager_ns > 0) b = machine.byte_eager_ns;
+    bool blocks_ask = !asks || m >= machine.ask_bytes || nodes <= 1;  // as others do
+    om = blocks_ask ? o : o - machine.ask_overhead_ns;
     anext = a, bnext = b;
     if (const Detours& detours = machine.detours; nodes > 1 && detours.any()) {
         if (!machine.pairs.known())  // else the pairs' own numbers count
@@ -202,12 +204,12 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     std::tie(ring_reduce, ring_gather) = ring_costs(shape, machine, flat);
     std::vector<int> order;
     if (nodes > 1 && machine.unlike())
-        for (int r : ordered ? std::vector<int>(shape.ring().begin(), shape.ring().end())
-                             : ranks_by_node(shape.nodes))
-            order.push_back(shape.nodes[static_cast<size_t>(r)]);
+        for (int r : by_machine(shape)) order.push_back(shape.nodes[static_cast<size_t>(r)]);
     double by_node_times = nodes > 1 ? std::max(1.0, machine.detours.ring) : wring;
     std::tie(by_node_reduce, by_node_gather) =
         ring_costs(shape, machine, around(machine, order, by_node_times, nodes > 1 ? h : p));
+    set_chains(shape, machine);
+    lane_step = max(q * m * b, a + m * b);
     root = shape.root;
     commutative = shape.commutative;
     irregular = shape.irregular;
@@ -275,6 +277,15 @@ void Facts::set_steps(const Shape& shape) {
     wtree = tree.mean_times(1);
 }
 
+// A line that a machine's ranks share stands still while a segment waits for a rank that is busy
+// with others: where there are several, its bytes take about so many times as long as by
+// themselves, down a k-ary tree and up, and in two trees (fitted to prices of 4 to 12 machines of 2
+// to 8 ranks in both numberings).
+namespace stalls {
+constexpr double kDown = 1.2, kUp = 1.35, kBoth = 1.25;
+constexpr double kDownTwo = 1.2, kUpTwo = 1.9, kBothTwo = 1.5;
+}  // namespace stalls
+
 // How many edges of trees are at the busiest machine's line: of its ranks to their parents, and to
 // their children.
 void Facts::set_tree_lines(const Shape& shape) {
@@ -302,13 +313,18 @@ void Facts::set_tree_lines(const Shape& shape) {
     // The line carries all edges' vectors one way, while a rank does its own part; up and down they
     // go both ways.
     double own = k * (S * o + n * b), half_own = 2 * (S * o + half * b);
+    bool up = shape.collective == Collective::reduce, stands = S > 1;
+    double one_way = !stands ? b : b * (up ? stalls::kUp : stalls::kDown);
+    double one_way_two = !stands ? b : b * (up ? stalls::kUpTwo : stalls::kDownTwo);
+    double both_ways = !stands ? b : b * stalls::kBoth;
+    double both_ways_two = !stands ? b : b * stalls::kBothTwo;
     for (const Line& line : kary) {
-        kwait = max(kwait, std::max(line.up, line.down) * n * b - own);
-        kwaits = max(kwaits, (line.up + line.down) * n * b - 2 * own);
+        kwait = max(kwait, std::max(line.up, line.down) * n * one_way - own);
+        kwaits = max(kwaits, (line.up + line.down) * n * both_ways - 2 * own);
     }
     for (const Line& line : two) {
-        twait = max(twait, std::max(line.up, line.down) * half * b - half_own);
-        twaits = max(twaits, (line.up + line.down) * half * b - 2 * half_own);
+        twait = max(twait, std::max(line.up, line.down) * half * one_way_two - half_own);
+        twaits = max(twaits, (line.up + line.down) * half * both_ways_two - 2 * half_own);
     }
 }
 
@@ -327,6 +343,37 @@ Facts::Around Facts::around(const Machine& machine, std::span<const int> nodes, 
     }
     double byte = times * bnext;
     return {mean_of_edges(anext, a1, far_edges), anext, byte, mean_of_edges(byte, b1, far_edges)};
+}
+
+// A chain has a link less than a ring; by number it begins at the root.
+void Facts::set_chains(const Shape& shape, const Machine& machine) {
+    achain = anode = a, bchain = bnode = b, dchain = dnode = o + n / S * b;
+    if (h <= 1) return;
+    // `line`: of a byte, at the busiest line.
+    auto hand_on = [&](double line) { return max(o + n / S * bnext, n / S * line); };
+    auto nodes_of = [&](const std::vector<int>& ranks) {
+        std::vector<int> nodes;
+        for (int r : ranks) nodes.push_back(shape.nodes[static_cast<size_t>(r)]);
+        return nodes;
+    };
+    std::vector<int> by_number;
+    for (int i = 0; i < shape.size; ++i) by_number.push_back((shape.root + i) % shape.size);
+    std::vector<int> numbered = nodes_of(by_number), in_order = nodes_of(by_machine(shape));
+    if (machine.unlike()) {
+        RingLinks flat = links_of_ring(machine, numbered, false);
+        RingLinks apart = links_of_ring(machine, in_order, false);
+        achain = flat.message_ns, bchain = flat.mean_byte_ns, dchain = hand_on(flat.pace_ns);
+        anode = apart.message_ns, bnode = apart.mean_byte_ns, dnode = hand_on(apart.pace_ns);
+        return;
+    }
+    double crossings = 0;
+    for (size_t i = 1; i < numbered.size(); ++i) crossings += numbered[i] != numbered[i - 1];
+    auto mean = [&](double far, double near, double links) {
+        return near + (far - near) * links / (p - 1);
+    };
+    achain = mean(anext, a1, crossings), anode = mean(anext, a1, h - 1);
+    bchain = mean(bnext, b1, crossings), bnode = mean(bnext, b1, h - 1);
+    dchain = hand_on(ring_crossings(shape.nodes) * bnext), dnode = hand_on(bnext);
 }
 
 // Of a ring's reduce-scatter and of its allgather. The slowest link sets the pace of long ones; a

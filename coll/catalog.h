@@ -17,8 +17,9 @@ struct Facts {
     double p, lg, rest, down, lgdown, lgless;  // down: largest power of two up to p; lgless: of p-1
     double n, m, S, k, depth, batches;         // depth of a k-ary tree
     double a, o, b, a1, o1, b1, c, r;
-    double d;  // what a rank does to hand a segment over
-    double f;  // more per byte that its sender has just made or received
+    double om;  // o of messages of m bytes
+    double d;   // what a rank does to hand a segment over
+    double f;   // more per byte that its sender has just made or received
     // Times longer per byte while all ranks move data: through the same memory, or through their
     // machine's line to the others; and in a ring, where some neighbours are on other machines.
     double w, wring, anext, bnext;
@@ -31,6 +32,11 @@ struct Facts {
     // rank exchanges with all others at once, times longer per byte, while it does so with one
     // after the other, and while one root does (1 on one machine).
     double aring, bring, wall, weach, wroot;
+    // Of a chain by number and of one through one machine after the other: a message's latency and
+    // a byte, on average, and what it takes to hand a piece on, while all ranks do.
+    double achain, bchain, dchain, anode, bnode, dnode;
+    // Of lanes, which all send a block to their like on the next machine: from one to the next.
+    double lane_step;
     double z;  // where the input lies in the result: messages land aside first, near links only
     double h, q, lgh, lgq;
     // Of h machines as `down` and `lgdown` of p ranks; what those beyond add to an allreduce of the
@@ -79,6 +85,7 @@ struct Facts {
     void set_steps(const Shape& shape);
     void set_tree_lines(const Shape& shape);
     void set_direct(const Shape& shape);
+    void set_chains(const Shape& shape, const Machine& machine);
     void set_forest(const Shape& shape, const Machine& machine, const Forest* trees);
     void set_pace(const Shape& shape, const Machine& machine, const Forest& trees);
     double mean_of_edges(double far, double near, double far_edges) const;

@@ -131,6 +131,7 @@ private:
     enum class What : uint8_t {
         begin,
         answered,
+        port_free,
         sent,
         head,
         arrived,
@@ -161,7 +162,8 @@ private:
     struct Unit {
         std::vector<uint32_t> open;  // dependencies not yet over, by step
         std::deque<StepId> ready;
-        size_t left = 0;  // steps not over
+        std::deque<StepId> leaving;  // messages that wait for others of this rank
+        size_t left = 0;             // steps not over
         bool draining = false;
         double done_ns = 0;
         uint64_t messages = 0, bytes = 0;
@@ -199,6 +201,7 @@ private:
     void drain(size_t unit);
     bool start(size_t unit, StepId id);  // true: over already
     void send(size_t unit, StepId id);
+    void leave(size_t unit, StepId id);
     void depart(size_t unit, StepId id);
     StepId receive_of(size_t unit, StepId send) const;
     void work(size_t unit, StepId id, double ns, What then = What::over);
@@ -313,7 +316,15 @@ void Pricing::happen(const Event& event) {
     case What::begin:
         for (StepId root : kind(unit).roots) own.ready.push_back(root);
         return drain(unit);
-    case What::answered: return depart(unit, event.step);
+    case What::answered: return leave(unit, event.step);
+    case What::port_free:
+        own.leaving.pop_front();
+        ports_.wait_no_more(rank, peer_of(unit, step_of(unit, event.step)),
+                            parts_.length(part(unit), event.step));
+        depart(unit, event.step);
+        if (!own.leaving.empty())
+            at(ports_.out_free(rank), What::port_free, unit, own.leaving.front());
+        return;
     case What::sent:
     case What::over: return complete(unit, event.step);
     case What::head: {  // of the message that this step receives
@@ -410,7 +421,17 @@ void Pricing::send(size_t unit, StepId id) {
     }
     double answer = ports_.answer_ns(now_, rank, peer, bytes);
     if (answer > 0) return at(now_ + answer, What::answered, unit, id);
-    depart(unit, id);
+    leave(unit, id);
+}
+
+void Pricing::leave(size_t unit, StepId id) {
+    int peer = peer_of(unit, step_of(unit, id)), rank = ranks_[unit];
+    std::deque<StepId>& leaving = units_[unit].leaving;
+    bool alone = !ports_.lines_shared() || (leaving.empty() && ports_.out_free(rank) <= now_);
+    if (alone) return depart(unit, id);
+    ports_.wait(rank, peer, parts_.length(part(unit), id));
+    leaving.push_back(id);
+    if (leaving.size() == 1) at(ports_.out_free(rank), What::port_free, unit, id);
 }
 
 void Pricing::depart(size_t unit, StepId id) {

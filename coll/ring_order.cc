@@ -106,10 +106,11 @@ std::vector<int> ranks_in(const std::vector<int>& machines, std::span<const int>
 
 }  // namespace
 
-RingLinks links_of_ring(const Machine& machine, std::span<const int> nodes) {
+RingLinks links_of_ring(const Machine& machine, std::span<const int> nodes, bool closed) {
     Lines lines(machine);
-    auto count = static_cast<double>(nodes.size());
-    for (size_t r = 0; r < nodes.size(); ++r) {
+    size_t links = nodes.size() - !closed;
+    auto count = static_cast<double>(std::max<size_t>(links, 1));
+    for (size_t r = 0; r < links; ++r) {
         int from = nodes[r], to = nodes[(r + 1) % nodes.size()];
         if (from != to) lines.carry(from, to);
         else {

@@ -19,8 +19,9 @@ struct RingLinks {
     double mean_byte_ns = 0;  // a byte, in the mean
     double pace_ns = 0;       // a byte at each rank, on the busiest line
 };
-// `nodes`: the machines of the ranks in the ring's order.
-RingLinks links_of_ring(const Machine& machine, std::span<const int> nodes);
+// `nodes`: the machines of the ranks in the ring's order. Not `closed`: a chain, whose last sends
+// to nobody.
+RingLinks links_of_ring(const Machine& machine, std::span<const int> nodes, bool closed = true);
 
 // The ranks in the ring's order; empty where the links are alike or no order is better than one
 // machine after the other by their lowest ranks. `nodes`: by rank.

@@ -231,10 +231,14 @@ public:
                 return;
         }
     }
-    // Is it the ring by number, step for step?
-    bool is_ring_again(const Plan& plan) const {
-        return std::string_view(plan.algorithm->name) == "hierarchical_ring" && !shape_.reordered &&
-               std::is_sorted(shape_.nodes.begin(), shape_.nodes.end());
+    // Is it the ring, or the chain, by number, step for step?
+    bool is_flat_again(const Plan& plan) const {
+        if (shape_.reordered || !std::is_sorted(shape_.nodes.begin(), shape_.nodes.end()))
+            return false;
+        std::string_view name = plan.algorithm->name;
+        int root = has_root(shape_.collective) ? shape_.root : 0;
+        bool leads = !root || shape_.nodes[root] != shape_.nodes[root - 1];  // its machine
+        return name == "hierarchical_ring" || (name == "hierarchical_chain" && leads);
     }
 
 private:
@@ -290,7 +294,7 @@ void put_prices(std::vector<Plan>& plans, const Pricer& pricer, bool all) {
     for (Plan& plan : plans) {
         formulas.push_back(plan.cost_ns);
         if (plan.why_not) continue;
-        if (!all && pricer.is_ring_again(plan)) plan.cost_ns = kAnyPrice;
+        if (!all && pricer.is_flat_again(plan)) plan.cost_ns = kAnyPrice;
         else if (all || !through_chunks(plan)) order.push_back(&plan);
     }
     std::stable_sort(order.begin(), order.end(),

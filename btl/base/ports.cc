@@ -42,7 +42,8 @@ bool LinkMap::shares_lines() const {
 }
 
 Ports::Ports(int ranks, LinkMap map)
-    : map_(std::move(map)), host_count_(std::max(map_.host_count(), map_.roads.machines())),
+    : map_(std::move(map)), lines_shared_(map_.shares_lines()),
+      host_count_(std::max(map_.host_count(), map_.roads.machines())),
       lines_(map_.roads.lines_most()), out_free_(static_cast<size_t>(ranks)), in_free_(out_free_),
       processor_free_(out_free_) {
     int cables = 0;
@@ -57,6 +58,7 @@ void Ports::reset() {
     together_free_ = 0;
     way_free_.clear();
     under_way_.clear();
+    waiting_.clear();
 }
 
 // What a message takes at `host`, to or from the other one, to which it has a path of its own.
@@ -81,6 +83,7 @@ double Ports::answer_ns(double now, int from, int to, size_t bytes) {
     while (!there.empty() && there.front().until <= now) there.pop_front();
     size_t sum = 0;
     for (const UnderWay& each : there) sum += each.bytes;
+    if (auto found = waiting_.find({from, to}); found != waiting_.end()) sum += found->second;
     double rate = cost.byte_ns > 0 ? 1 / cost.byte_ns : asking::kNoLine;
     return bytes <= asking::unasked_most(rate, sum, asking::kLongest) ? 0 : cost.ask_ns;
 }
@@ -145,13 +148,15 @@ double Ports::arrive(double now, int from, int to, size_t bytes, double slow) {
     bool apart = map_.far_apart(from, to);
     int here = map_.host_of(to), last = apart ? map_.last_hop(from, to) : here;
     const LinkCost& cost = map_.host_link(last, here);
-    double start = std::max(now, in_free_[static_cast<size_t>(to)]);
+    double start = now;
     double length = static_cast<double>(bytes);
     if (apart) {
         double& free = line_in_free_[line(here, last, false)];
         start = std::max(start, free);
         free = start + slow * line_byte(here, last) * length;
     }
+    // The line is free again while this rank is busy with what came before.
+    start = std::max(start, in_free_[static_cast<size_t>(to)]);
     double taken = start + slow * cost.byte_ns * length + slow * cost.overhead_ns;
     double port = busy_ns(cost, apart, slow * length);
     double& own = in_free_[static_cast<size_t>(to)];

@@ -77,6 +77,12 @@ public:
     };
     // `slow`: how many times as long this rank takes.
     Departure depart(double now, int from, int to, size_t bytes, double slow = 1);
+    // A line goes to whoever departs first, so where ranks share one, a message that another of its
+    // rank keeps from leaving departs at out_free() and not before; until then it waits.
+    bool lines_shared() const { return lines_shared_; }
+    double out_free(int from) const { return out_free_[static_cast<size_t>(from)]; }
+    void wait(int from, int to, size_t bytes) { waiting_[{from, to}] += bytes; }
+    void wait_no_more(int from, int to, size_t bytes) { waiting_[{from, to}] -= bytes; }
     // How long a message waits before it departs: for the answer to its question, if it asks.
     double answer_ns(double now, int from, int to, size_t bytes);
     // Called at `head`: when the receiver has taken in the message.
@@ -96,6 +102,7 @@ private:
     double busy_ns(const LinkCost& cost, bool apart, double bytes) const;
 
     LinkMap map_;
+    bool lines_shared_;
     int host_count_, lines_;                                   // of a host, cables apart
     std::vector<double> out_free_, in_free_, processor_free_;  // by rank
     std::vector<double> line_out_free_,
@@ -103,6 +110,7 @@ private:
     double together_free_ = 0;
     std::map<std::pair<int, int>, double> way_free_;  // from host to host, where slower than lines
     std::map<std::pair<int, int>, std::deque<UnderWay>> under_way_;  // by sender and receiver
+    std::map<std::pair<int, int>, size_t> waiting_;                  // bytes, likewise
 };
 
 }  // namespace pomona

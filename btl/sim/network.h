@@ -39,6 +39,13 @@ public:
     Time answer(int from, int to, size_t bytes) {
         return ports_.answer_ns(world_.now(), from, to, bytes);
     }
+    // Where ranks share lines a message departs when its rank's port is free: btl/base/ports.h.
+    bool must_wait(int from) const {
+        return ports_.lines_shared() && ports_.out_free(from) > world_.now();
+    }
+    Time port_free(int from) const { return ports_.out_free(from); }
+    void wait(int from, int to, size_t bytes) { ports_.wait(from, to, bytes); }
+    void wait_no_more(int from, int to, size_t bytes) { ports_.wait_no_more(from, to, bytes); }
     Departure depart(int from, int to, size_t bytes);
     // Called at `head`; when the message is wholly there and taken in by the receiver.
     Time arrive(int from, int to, size_t bytes);

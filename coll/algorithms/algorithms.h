@@ -48,6 +48,9 @@ std::vector<Block> result_blocks(const Shape& shape);
 std::vector<Block> input_blocks(const Shape& shape);
 std::vector<Block> vector_shares(const Shape& shape);  // share_bytes for each rank
 
+// The ranks of one machine after the other, in the order of shape.ring() where it has one.
+std::vector<int> by_machine(const Shape& shape);
+
 inline Region result(Builder& s, Block block) { return s.result(block.offset, block.length); }
 inline Region input(Builder& s, Block block) { return s.input(block.offset, block.length); }
 

@@ -1,5 +1,6 @@
 // coll/algorithms/common.cc: arithmetic of blocks and trees that several algorithms share.
 #include "coll/algorithms/algorithms.h"
+#include "coll/ring_order.h"
 
 #include <algorithm>
 
@@ -30,6 +31,11 @@ std::vector<Block> input_blocks(const Shape& shape) {
     std::vector<Block> blocks;
     for (int r = 0; r < shape.size; ++r) blocks.push_back(shape.input_block(r));
     return blocks;
+}
+
+std::vector<int> by_machine(const Shape& shape) {
+    auto ring = shape.ring();
+    return ring.empty() ? ranks_by_node(shape.nodes) : std::vector<int>(ring.begin(), ring.end());
 }
 
 void add_up(Builder& s, const std::vector<Region>& parts, int own, Region target) {

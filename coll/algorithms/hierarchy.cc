@@ -186,4 +186,37 @@ void barrier_hierarchical(Builder& s, const Shape& shape, const Options& options
     s.set_team(std::move(outer));
 }
 
+// The ranks of one machine after the other, the root's first and of these the root: the order in
+// which a chain carries each piece over each machine's line once, however ranks are numbered.
+static std::vector<int> chain_order(const Shape& shape, int root) {
+    std::vector<int> order = by_machine(shape);
+    auto of_root = [&](int r) { return shape.nodes[r] == shape.nodes[root]; };
+    std::rotate(order.begin(), std::find_if(order.begin(), order.end(), of_root), order.end());
+    std::swap(order[0], *std::find(order.begin(), order.end(), root));
+    return order;
+}
+
+// Idea: bcast_chain through one machine after the other, in the order that their links make
+// quickest.
+// Source: Pjesivac-Grbovic et al., 2007; the order: Karonis et al., IPDPS 2000.
+// Cost: (p-1)(a + n/S b) + (S-1)(o + n/S b)     Limits: several machines, as of hierarchical_ring
+void bcast_hierarchical_chain(Builder& s, const Shape& shape, const Options& options) {
+    auto order = chain_order(shape, shape.root);
+    in_team(s, order, bcast_chain, part_of(shape, order, shape.root), options);
+}
+
+// Idea: reduce_chain through one machine after the other.
+// Source: as above.     Cost: (p-1)(a + n/S (b + r)) + (S-1)(o + n/S b)     Limits: commutative, several machines
+void reduce_hierarchical_chain(Builder& s, const Shape& shape, const Options& options) {
+    auto order = chain_order(shape, shape.root);
+    in_team(s, order, reduce_chain, part_of(shape, order, shape.root), options);
+}
+
+// Idea: allreduce_chain through one machine after the other.
+// Source: as above.     Cost: 2 (p-1 + S-1) (a + n/S b) + ...     Limits: as above
+void allreduce_hierarchical_chain(Builder& s, const Shape& shape, const Options& options) {
+    auto order = chain_order(shape, 0);
+    in_team(s, order, allreduce_chain, part_of(shape, order, order[0]), options);
+}
+
 }  // namespace pomona::coll

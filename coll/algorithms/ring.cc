@@ -3,7 +3,6 @@
 //   reduce-scatter, p = 4, block numbers sent at each step (rank r, first = 1):
 //     step 0:  r,  step 1: r-1,  step 2: r-2;  the block received is added to and sent on.
 #include "coll/algorithms/algorithms.h"
-#include "coll/ring_order.h"
 
 #include <algorithm>
 
@@ -128,10 +127,7 @@ namespace {
 // links allow.
 class RingByNode {
 public:
-    RingByNode(Builder& s, const Shape& shape) : s_(s), part_(shape) {
-        auto ring = shape.ring();
-        if (ring.empty()) order_ = ranks_by_node(shape.nodes);
-        else order_.assign(ring.begin(), ring.end());
+    RingByNode(Builder& s, const Shape& shape) : s_(s), part_(shape), order_(by_machine(shape)) {
         auto at = std::find(order_.begin(), order_.end(), shape.rank);
         part_.rank = static_cast<int>(at - order_.begin());
         part_.place({});

@@ -93,7 +93,7 @@ double tolerance(const Algorithm& row, int p) {
 double shared_line_tolerance(const Algorithm& row) {
     std::string_view name = row.name;
     if (row.collective != Collective::barrier && name.find("tree") != name.npos) return 2.8;
-    return name == "ring" ? 1.7 : 1.5;
+    return name == "ring" || name == "scatter_allgather" ? 1.7 : 1.5;
 }
 
 class Formula : public ::testing::TestWithParam<const Algorithm*> {};
@@ -194,31 +194,36 @@ TEST(Lines, of_four_hosts_with_two_ranks_are_spared_by_levels) {
 
 // Goal: of more ranks than whose schedules are priced, too, a quicker line or another machine makes
 // no collective slower because a formula takes the wrong row. Method: hosts with several ranks, and
-// numbers of them that are no powers of two, on lines of several rates; what the formulas choose is
-// priced beside the rows whose formulas are up to three times as much. 2.25 times the best is left
-// for short pieces on quick lines: there formulas do not know what pieces of several trees wait
-// for.
-TEST(Lines, of_many_ranks_choose_about_the_best) {
+// numbers of them that are no powers of two, on lines of several rates, ranks numbered host by host
+// and dealt out over hosts in turns; what the formulas choose is priced beside the rows whose
+// formulas are up to three times as much.
+void choose_about_the_best(Placing placing) {
     struct Hosts {
         int count, ranks;
     };
     double sum = 0, worst = 0;
     int cases = 0;
-    for (Hosts hosts : {Hosts{4, 8}, Hosts{8, 4}, Hosts{8, 8}, Hosts{12, 2}, Hosts{5, 6}})
+    for (Hosts hosts :
+         {Hosts{4, 4}, Hosts{4, 8}, Hosts{8, 4}, Hosts{8, 8}, Hosts{12, 2}, Hosts{5, 6}})
         for (double byte_ns : {8.0, 0.8, 0.08})
             for (Collective collective :
-                 {Collective::allreduce, Collective::bcast, Collective::reduce}) {
+                 {Collective::allreduce, Collective::bcast, Collective::reduce,
+                  Collective::allgather, Collective::reduce_scatter, Collective::alltoall}) {
                 coll::Links links;
                 links.net = {25000, 2500, byte_ns};
                 int p = hosts.count * hosts.ranks;
-                std::vector<int> nodes = nodes_of(p, kBlocks, hosts.ranks);
+                std::vector<int> nodes = nodes_of(p, placing, hosts.ranks);
                 coll::Machine machine = coll::Machine::among(links, true, nodes);
                 coll::PricedNetwork network{machine, coll::links_of(machine, nodes), {}};
-                for (size_t bytes : {size_t{1} << 20, size_t{16} << 20}) {
+                bool blocks = collective == Collective::allgather ||
+                              collective == Collective::reduce_scatter ||
+                              collective == Collective::alltoall;
+                for (size_t bytes : {size_t{64} << 10, size_t{1} << 20, size_t{16} << 20}) {
                     coll::Shape shape;
                     shape.collective = collective;
                     shape.size = p;
-                    shape.element = 4, shape.count = bytes / 4;
+                    shape.element = 4,
+                    shape.count = bytes / 4 / static_cast<size_t>(blocks ? p : 1);
                     shape.board = true;
                     shape.nodes = nodes;
                     coll::Plan taken = coll::select(shape, machine);
@@ -230,15 +235,18 @@ TEST(Lines, of_many_ranks_choose_about_the_best) {
                         best = std::min(best, price_of(other, shape, network, best));
                     }
                     sum += own / best, ++cases, worst = std::max(worst, own / best);
-                    EXPECT_LE(own, 2.25 * best)
+                    EXPECT_LE(own, 1.5 * best)
                         << collective_name(collective) << " of " << bytes << " among "
                         << hosts.count << " hosts of " << hosts.ranks << ", " << byte_ns
                         << " ns a byte: " << taken.algorithm->name;
                 }
             }
     std::printf("taken / best: %.3f in the mean, %.3f at worst of %d\n", sum / cases, worst, cases);
-    EXPECT_LE(sum / cases, 1.1);
+    EXPECT_LE(sum / cases, 1.05);
 }
+
+TEST(Lines, of_many_ranks_choose_about_the_best) { choose_about_the_best(kBlocks); }
+TEST(Lines, of_many_ranks_in_turn_choose_about_the_best) { choose_about_the_best(kInTurn); }
 
 // Goal: on a mesh of cables, whose machines send by all lines at once, formulas know so: of what
 // goes to all others at once, and of what goes to one after the other. Method: long messages; one

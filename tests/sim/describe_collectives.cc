@@ -127,7 +127,9 @@ mean latency and the mean `w` of steps between ranks whose numbers differ in one
 `wfar` the latter where messages halve from the nearest to the farthest or the other way round;
 `ashift` and `wshift` of steps to the rank at a distance of 1, 2, 4 ... (`wshifts` where messages
 double), `atree` and `wtree` of a binomial tree's (1 on one machine), `aring` and `bring` of
-messages to the right neighbour. On one machine all of these are `a`, `b` and `w`.
+messages to the right neighbour, `achain` and `bchain` of those of a chain by number, in which
+`dchain` hands a piece on; `anode`, `bnode` and `dnode` are these of a chain that goes through all
+ranks of one machine before the next one's. On one machine all of these are `a`, `b` and `w`.
 
 `board`: all ranks see one memory, in which each can post up to 4096 bytes for all (parameter
 `shm_board`); `l` = L until a post is seen by who waits for it, `u` = o/2 for a post or a look at

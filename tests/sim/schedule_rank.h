@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <unordered_map>
 
 namespace pomona::sim {
@@ -155,10 +156,10 @@ public:
                 w.world_.now() + answer,
                 [](void* m, uint64_t) {
                     auto& asked = *static_cast<Message*>(m);
-                    if (!asked.world->network_.dead(asked.from)) depart(asked);
+                    if (!asked.world->network_.dead(asked.from)) leave(asked);
                 },
                 message, label(15, rank_, peer, slot));
-        else depart(*message);
+        else leave(*message);
         if (!message->rendezvous && random.chance(w.options_.immediate_chance)) {
             read(*message);
             message->sending = nullptr;
@@ -174,6 +175,33 @@ public:
         message->call = w.options_.calls.empty() ? 0 : label_of(w.options_.calls[rank_]);
         message->source = data;
         return message;
+    }
+
+    // When its port is free.
+    static void leave(Message& message) {
+        ScheduleWorld& w = *message.world;
+        std::deque<Message*>& leaving = w.carriers_[message.from]->leaving;
+        if (leaving.empty() && !w.network_.must_wait(message.from)) return depart(message);
+        w.network_.wait(message.from, message.to, message.source.size());
+        leaving.push_back(&message);
+        if (leaving.size() == 1) leave_later(message);
+    }
+
+    static void leave_later(Message& message) {
+        ScheduleWorld& w = *message.world;
+        w.world_.at(
+            w.network_.port_free(message.from),
+            [](void* m, uint64_t) {
+                auto& next = *static_cast<Message*>(m);
+                ScheduleWorld& world = *next.world;
+                std::deque<Message*>& leaving = world.carriers_[next.from]->leaving;
+                leaving.pop_front();
+                world.network_.wait_no_more(next.from, next.to, next.source.size());
+                if (world.network_.dead(next.from)) return leaving.clear();
+                depart(next);
+                if (!leaving.empty()) leave_later(*leaving.front());
+            },
+            &message, label(16, message.from, message.to, message.slot));
     }
 
     static void depart(Message& message) {
@@ -239,7 +267,7 @@ public:
             w.network_.answer(rank_, peer, data.size()) > 0)
             return false;
         Message* message = make(peer, slot, data);
-        depart(*message);
+        leave(*message);
         read(*message);
         return true;
     }
@@ -463,6 +491,7 @@ public:
     }
 
     std::unordered_map<uint64_t, Meeting> meetings;
+    std::deque<Message*> leaving;  // that wait for others of this rank
     Post board;
     Chunks chunks;
     coll::Runner runner;
