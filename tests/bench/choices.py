@@ -24,6 +24,7 @@ than processors they sleep at once (spin_us=0), or they would poll while others 
 import argparse
 import itertools
 import json
+import math
 import os
 import re
 import statistics
@@ -159,9 +160,12 @@ class Choices:
             for collective in self.args.collectives:
                 names = {name for size in SIZES for name, _ in self.prices(ranks, collective, size)}
                 jobs += [(ranks, collective, name) for name in ["auto", *sorted(names)]]
+        end = time.monotonic() + self.args.within
         for repetition in range(self.args.repeat):
             turn = repetition * 5 % len(jobs)
             for number, job in enumerate(jobs[turn:] + jobs[:turn]):
+                if time.monotonic() > end:
+                    return print(f"no time for more than {repetition} repetitions and {number} of {len(jobs)} jobs")
                 if sys.stderr.isatty():
                     print(f"\r{repetition + 1}/{self.args.repeat}: {number + 1}/{len(jobs)} ", end="",
                           file=sys.stderr, flush=True)
@@ -216,6 +220,7 @@ def parse():
     parser.add_argument("--statistic", choices=["p50", "min"], default="p50")
     parser.add_argument("--data", nargs="+", default=["same", "fresh"], choices=["same", "fresh"],
                         help="that lies where it lay, or is written anew before each call")
+    parser.add_argument("--within", type=float, default=math.inf, help="seconds, then it judges what it has")
     parser.add_argument("--limit", type=float, default=1.25, help="ratio that is good enough")
     parser.add_argument("--json", help="write everything to this file")
     args = parser.parse_args()

