@@ -317,12 +317,10 @@ public:
     class Hold {
     public:
         explicit Hold(Engine& engine) : engine_(engine) {
-            if (!engine_.threaded_) return;
-            engine_.lock_.post(), held_ = true;
-            if (counted_in_ != &engine_) engine_.count_caller();
+            if (engine_.threaded_) engine_.lock_.post(), held_ = true;
         }
         ~Hold() {
-            if (held_) engine_.leave();
+            if (held_) engine_.leave_hold();
         }
         Hold(const Hold&) = delete;
         Hold& operator=(const Hold&) = delete;
@@ -402,6 +400,7 @@ private:
         if (__builtin_expect(sleeps_long_, 0)) wake_if_blocked();
         lock_.leave();
     }
+    void leave_hold();  // counts who holds it for the first time; apart from Hold, which is short
     void wake_if_blocked();
     // Whether turns since the last call have taken something whole: a frame, a message that left, a
     // part of a computation. Parts of a long frame that a slow line brings are no reason to poll

@@ -357,6 +357,11 @@ void Engine::count_caller() {
     callers_->fetch_add(1, std::memory_order_relaxed);
 }
 
+void Engine::leave_hold() {
+    if (counted_in_ != this) count_caller();
+    leave();
+}
+
 // ---- waiting with one thread
 
 // A wait that has looked in vain for a while: yields, or sleeps when it has been long.
