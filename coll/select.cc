@@ -32,19 +32,16 @@ constexpr int kRingSegmentsFar = 8;
 constexpr double kRingBytesMinFar = 64 << 10;  // of hosts with one rank each
 constexpr double kNextToNothing = 1.03;
 
-// Of sums among three machines and more: what is not cut into pieces, of which one is under way
-// while another is added up, takes about so many times as long as formulas and prices say, which
-// know no lateness, where a rank's block has so many bytes. Of hosts with one rank each rings of 1
+// Of sums among three machines and more that hold one rank each: what is not cut into pieces, of
+// which one is under way while another is added up, takes about so many times as long as formulas
+// and prices say, which know no lateness, where a rank's block has so many bytes. Rings of 1
 // segment took 1.0 to 1.4 times as long as rings of 4, in one case of eight 0.9
-// (docs/bench/README.md, sums.json); on four hosts of two ranks halving took 1.5 times its price
-// at 4 MiB, and lanes, whose messages are shorter and go side by side, 1.13 (choices_lines.json).
+// (docs/bench/README.md, sums.json).
 constexpr double kLate = 1.15;
 constexpr double kLateBytes = 64 << 10;
 
 // Of an override: a ring has 2 (p - 1) S messages between two ranks.
 constexpr int kSegmentsOfTwo = kMessagesMost / 2;  // between 2 ranks; more ranks have less
-
-constexpr std::string_view kLevels = "hierarchical", kLevelsByChunks = "hierarchical_chunks";
 
 // Where lateness is known: two machines are in step with each other.
 bool one_rank_each(const Facts& facts) { return facts.h > 2 && facts.q <= 1; }
@@ -160,10 +157,7 @@ double lateness(const Plan& plan, const Shape& shape, const Machine& machine) {
                row.tunables & by_trees;
     if (cut || !reduces(shape.collective)) return 1;
     Facts facts(shape, machine, plan.options);
-    std::string_view name = row.name;
-    bool lanes = facts.q > 1 && (name == "hierarchical_lanes" ||
-                                 (name == kLevels && row.collective == Collective::reduce_scatter));
-    return facts.h > 2 && !lanes && facts.n / facts.p >= kLateBytes ? kLate : 1;
+    return one_rank_each(facts) && facts.n / facts.p >= kLateBytes ? kLate : 1;
 }
 
 // What all members know of a shape, and nothing that may differ among them.
@@ -271,6 +265,8 @@ private:
 constexpr double kPromising = 2;
 // A schedule of many segments takes long to price: rows begin with so many at most.
 constexpr int kPricedSegments = 16;
+
+constexpr std::string_view kLevels = "hierarchical", kLevelsByChunks = "hierarchical_chunks";
 
 bool through_chunks(const Plan& plan) {
     return std::string_view(plan.algorithm->name).starts_with(kLevelsByChunks);
