@@ -120,7 +120,8 @@ def main():
     finally:
         world.close()
     if options.json:
-        result = {"command": f"islands.py BUILD -r {options.rounds} --rate {options.rate}",
+        words = " --peers FOLDER" * bool(options.peers) + " --no-install" * options.no_install
+        result = {"command": f"islands.py BUILD -r {options.rounds} --rate {options.rate}{words}",
                   "cores": os.cpu_count(), "load": os.getloadavg()[0], "rows": rows}
         keep(result, options.json)
     return 0
