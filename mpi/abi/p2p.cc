@@ -15,7 +15,6 @@ int blocking_send(const char* function, const void* buffer, MPI_Count count, MPI
         return error != kChecked ? error : checked_send(function, a, {dest, tag}, mode);
     if (dest == MPI_PROC_NULL) return MPI_SUCCESS;
     Outcome outcome = a.engine().send(*a.comm, a.data, {dest, tag}, mode);
-    a.engine().pass();
     if (__builtin_expect(outcome.error == MPI_SUCCESS, 1)) return MPI_SUCCESS;
     return fail_peer(function, a.comm, outcome, {dest, tag});
 }

@@ -124,7 +124,7 @@ bool Engine::send_now(Communicator& comm, const Data& data, Envelope to) {
 Outcome Engine::send(Communicator& comm, Data data, Envelope to, SendMode mode) {
     {
         Hold hold(*this);
-        if (send_at_once(comm, data, to, mode, &Peer::eager_limit)) return {};
+        if (send_at_once(comm, data, to, mode, &Peer::eager_limit)) return pass(), Outcome{};
     }
     P2pRequest request(&comm);
     fill(request, comm, data, to);

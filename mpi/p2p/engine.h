@@ -253,11 +253,13 @@ public:
         leave_turns();
     }
     void test_turn();  // for nothing that reports should tell of
-    // At the end of a call that is over without a turn. Where the program computes between such
-    // calls they are seldom, and each lets others' bytes in that something waits for.
+    // At the end of a call that is over without a turn; with the engine held. Where the program
+    // computes between such calls they are seldom, and each lets others' bytes in that something
+    // waits for.
     void pass() {
-        if (look_is_due() && look_at_passes()) test_turn();
+        if (look_is_due()) pass_slowly();
     }
+    void pass_slowly();
     // The same for who makes a turn each time that a look is due, and calls look_at_passes() then.
     bool look_is_due() { return __builtin_expect(--passes_to_look_ == 0, 0); }
     bool look_at_passes();
