@@ -83,7 +83,7 @@ public:
     // `lists`: of a v-form, still empty.
     BlockingCall(const char* f, MPI_Comm comm, const CallKey& key, CallLists* lists = nullptr)
         : f_(f), key_(key), lists_(lists) {
-        if (process().state.load(std::memory_order_relaxed) != Process::State::running) return;
+        if (!process().open_to_all.load(std::memory_order_relaxed)) return;
         comm_ = resolve(comm);
     }
     BlockingCall(const BlockingCall&) = delete;

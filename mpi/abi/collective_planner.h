@@ -24,9 +24,7 @@ struct Planner {
     Communicator* comm = nullptr;
 
     int begin(MPI_Comm handle, Collective collective) {
-        if (process().state.load(std::memory_order_relaxed) != Process::State::running)
-            return fail(f, nullptr, MPI_ERR_OTHER,
-                        "MPI is not running: call it after MPI_Init and before MPI_Finalize");
+        if (int error = enter(f)) return error;
         comm = resolve(handle);
         if (!comm) return fail(f, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");
         if (comm->revoked) return fail_revoked(f, comm);

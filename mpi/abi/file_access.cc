@@ -108,8 +108,7 @@ int finish_access(const FileCall& call, const IoError& result, MPI_Count bytes,
 template <class End> static int access_alone(const char* function, MPI_File fh, bool write,
                                              Where place, MPI_Offset offset, const void* buf,
                                              MPI_Count count, MPI_Datatype datatype, End* end) {
-    REQUIRE(process().state.load(std::memory_order_relaxed) == Process::State::running, nullptr,
-            MPI_ERR_OTHER, "MPI is not running: call it after MPI_Init and before MPI_Finalize");
+    if (int error = enter(function)) return error;
     File* file = resolve(fh);
     if (!file) return fail_file(function, file, MPI_ERR_FILE, "fh is not an open file");
     if (std::is_same_v<End, MPI_Request> && !end)

@@ -18,14 +18,8 @@ struct Buffer {
     MPI_Datatype type;
 };
 
-// Errors of a call without a file.
-bool running() {
-    return process().state.load(std::memory_order_relaxed) == Process::State::running;
-}
-int fail_early(const char* function) {
-    if (running()) return fail_file(function, nullptr, MPI_ERR_FILE, "fh is not an open file");
-    return fail(function, static_cast<Communicator*>(nullptr), MPI_ERR_OTHER,
-                "MPI is not running: call it after MPI_Init and before MPI_Finalize");
+int fail_no_file(const char* function) {
+    return fail_file(function, nullptr, MPI_ERR_FILE, "fh is not an open file");
 }
 
 IoError run_together(FileCall& call, Where place, MPI_Offset offset, const Buffer& buffer,
@@ -44,8 +38,9 @@ int fail_busy(const char* function, File* file) {
 
 int access_all(const char* function, MPI_File fh, bool write, Where place, MPI_Offset offset,
                Buffer buffer, MPI_Status* status) {
-    File* file = running() ? resolve(fh) : nullptr;
-    if (!file) return fail_early(function);
+    if (int error = enter(function)) return error;
+    File* file = resolve(fh);
+    if (!file) return fail_no_file(function);
     if (busy(*file)) return fail_busy(function, file);
     FileCall call(function, file, write);
     MPI_Count bytes = 0;
@@ -55,8 +50,9 @@ int access_all(const char* function, MPI_File fh, bool write, Where place, MPI_O
 
 int begin_split(const char* function, MPI_File fh, Split kind, Where place, MPI_Offset offset,
                 Buffer buffer) {
-    File* file = running() ? resolve(fh) : nullptr;
-    if (!file) return fail_early(function);
+    if (int error = enter(function)) return error;
+    File* file = resolve(fh);
+    if (!file) return fail_no_file(function);
     if (busy(*file)) return fail_busy(function, file);
     FileCall call(function, file, kind >= Split::write_at_all);
     MPI_Count bytes = 0;
@@ -66,8 +62,9 @@ int begin_split(const char* function, MPI_File fh, Split kind, Where place, MPI_
 }
 
 int end_split(const char* function, MPI_File fh, Split kind, const void* buf, MPI_Status* status) {
-    File* file = running() ? resolve(fh) : nullptr;
-    if (!file) return fail_early(function);
+    if (int error = enter(function)) return error;
+    File* file = resolve(fh);
+    if (!file) return fail_no_file(function);
     if (file->split.kind != kind)
         return fail_file(function, file, MPI_ERR_IO,
                          file->split.kind == Split::none

@@ -72,8 +72,7 @@ POMONA_MPI(int, File_call_errhandler, (MPI_File fh, int errorcode)) {
 
 // Kept by name, so that no name is registered twice; views do not convert by users' functions.
 static int register_datarep(const char* function, const char* datarep, bool extent_known) {
-    REQUIRE(process().state.load(std::memory_order_relaxed) == Process::State::running, nullptr,
-            MPI_ERR_OTHER, "MPI is not running: call it after MPI_Init and before MPI_Finalize");
+    if (int error = enter(function)) return error;
     File* none = nullptr;
     if (!datarep || !*datarep || strnlen(datarep, MPI_MAX_DATAREP_STRING) == MPI_MAX_DATAREP_STRING)
         return fail_file(function, none, MPI_ERR_ARG, "datarep is empty or too long");

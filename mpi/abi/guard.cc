@@ -2,6 +2,7 @@
 #include "mpi/abi/guard.h"
 
 #include "btl/base/log.h"
+#include "mpi/check/checker.h"
 #include "mpi/object/last_error.h"
 #include "pmix/wireup/fates.h"
 
@@ -27,6 +28,20 @@ std::string mpi_name(const char* function) {
     if (name.starts_with("PMPI")) name.remove_prefix(1);
     if (name.ends_with("_c")) name.remove_suffix(2);
     return std::string(name);
+}
+
+int check_running(const char* function) {
+    if (process().state.load(std::memory_order_relaxed) == Process::State::running)
+        return MPI_SUCCESS;
+    return fail(function, nullptr, MPI_ERR_OTHER,
+                "MPI is not running: call it after MPI_Init and before MPI_Finalize");
+}
+
+int check_entry(const char* function) {
+    if (int error = check_running(function)) return error;
+    Process& here = process();
+    std::string thread = here.checker ? here.checker->wrong_thread() : "";
+    return thread.empty() ? MPI_SUCCESS : fail(function, nullptr, MPI_ERR_OTHER, thread);
 }
 
 int error_class_of(Code code) {

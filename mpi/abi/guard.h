@@ -51,11 +51,18 @@ const char* error_class_text(int error_class);
             return ::pomona::fail_new(__func__, errhandler, code, ::pomona::format(__VA_ARGS__));  \
     } while (0)
 
+// MPI_SUCCESS where MPI runs; else what fail() returned.
+int check_running(const char* function);
+// MPI_SUCCESS where MPI runs and, with POMONA_CHECK, the calling thread may call; else what fail()
+// returned.
+int check_entry(const char* function);
+inline int enter(const char* function) {
+    bool open = process().open_to_all.load(std::memory_order_relaxed);
+    return __builtin_expect(open, 1) ? MPI_SUCCESS : check_entry(function);
+}
+
 // Every function that needs MPI to run begins with this; only MPI_Init and a few do not.
 #define REQUIRE_RUNNING()                                                                          \
-    REQUIRE(::pomona::process().state.load(std::memory_order_relaxed) ==                           \
-                ::pomona::Process::State::running,                                                 \
-            nullptr, MPI_ERR_OTHER,                                                                \
-            "MPI is not running: call it after MPI_Init and before MPI_Finalize")
+    if (int error = ::pomona::enter(__func__)) return error
 
 }  // namespace pomona

@@ -176,15 +176,16 @@ POMONA_MPI(int, Finalized, (int* flag)) {
     return MPI_SUCCESS;
 }
 
+// Any thread may call these two, whatever the level (MPI 5.0, 11.6).
 POMONA_MPI(int, Query_thread, (int* provided)) {
-    REQUIRE_RUNNING();
+    if (int error = check_running(__func__)) return error;
     REQUIRE(provided, nullptr, MPI_ERR_ARG, "provided is a null pointer");
     *provided = process().thread_level;
     return MPI_SUCCESS;
 }
 
 POMONA_MPI(int, Is_thread_main, (int* flag)) {
-    REQUIRE_RUNNING();
+    if (int error = check_running(__func__)) return error;
     REQUIRE(flag, nullptr, MPI_ERR_ARG, "flag is a null pointer");
     *flag = std::this_thread::get_id() == process().main_thread;
     return MPI_SUCCESS;

@@ -24,7 +24,7 @@ public:
                .send_type = send_type,
                .recv_type = recv_type},
           call_(f, comm, key_, &lists_) {
-        if (process().state.load(std::memory_order_relaxed) != Process::State::running) return;
+        if (!process().open_to_all.load(std::memory_order_relaxed)) return;
         const Communicator* found = resolve(comm);
         topology_ = found ? found->topology.get() : nullptr;
     }

@@ -7,9 +7,7 @@ namespace {
 
 template <class Function>
 int create(const char* function, Function* user_fn, int commute, MPI_Op* op) {
-    if (process().state.load(std::memory_order_relaxed) != Process::State::running)
-        return fail(function, nullptr, MPI_ERR_OTHER,
-                    "MPI is not running: call it after MPI_Init and before MPI_Finalize");
+    if (int error = enter(function)) return error;
     if (!user_fn) return fail(function, nullptr, MPI_ERR_ARG, "user_fn is a null pointer");
     if (!op) return fail(function, nullptr, MPI_ERR_ARG, "op is a null pointer");
     *op = hand_out<MPI_Op>(Operation::user(user_fn, commute != 0).detach());

@@ -8,10 +8,7 @@ namespace pomona {
 
 int MessageArguments::check_data_closely(const char* function, const void* buffer, MPI_Count count,
                                          MPI_Datatype datatype, MPI_Comm comm_handle) {
-    Process& here = process();
-    if (__builtin_expect(here.state.load(std::memory_order_relaxed) != Process::State::running, 0))
-        return fail(function, nullptr, MPI_ERR_OTHER,
-                    "MPI is not running: call it after MPI_Init and before MPI_Finalize");
+    if (int error = enter(function)) return error;
     comm = resolve(comm_handle);
     if (__builtin_expect(!comm, 0))
         return fail(function, nullptr, MPI_ERR_COMM, "comm is not a valid communicator");

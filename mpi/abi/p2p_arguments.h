@@ -28,8 +28,8 @@ protected:
     bool decode(const void* buffer, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm_handle) {
         comm = resolve(comm_handle);
         data = {const_cast<void*>(buffer), count, resolve(datatype)};
-        bool right = process().state.load(std::memory_order_relaxed) == Process::State::running &&
-                     comm && data.type && data.type->plain && buffer && buffer != MPI_IN_PLACE &&
+        bool right = process().open_to_all.load(std::memory_order_relaxed) && comm && data.type &&
+                     data.type->plain && buffer && buffer != MPI_IN_PLACE &&
                      static_cast<uint64_t>(count) <= Datatype::kCountPlain;
         return __builtin_expect(right, 1);
     }

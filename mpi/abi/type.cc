@@ -48,9 +48,7 @@ namespace {
 
 int get_extent(const char* function, MPI_Datatype datatype, MPI_Count* lb, MPI_Count* extent,
                bool true_bounds) {
-    if (process().state.load(std::memory_order_relaxed) != Process::State::running)
-        return fail(function, nullptr, MPI_ERR_OTHER,
-                    "MPI is not running: call it after MPI_Init and before MPI_Finalize");
+    if (int error = enter(function)) return error;
     Datatype* type = resolve(datatype);
     if (!type) return fail(function, nullptr, MPI_ERR_TYPE, "datatype is not a valid datatype");
     if (!lb || !extent)

@@ -18,9 +18,7 @@ struct Construction {
     }
     // What all constructors check.
     int begin() const {
-        if (process().state.load(std::memory_order_relaxed) != Process::State::running)
-            return refuse(MPI_ERR_OTHER,
-                          "MPI is not running: call it after MPI_Init and before MPI_Finalize");
+        if (int error = enter(function)) return error;
         if (!newtype) return refuse(MPI_ERR_ARG, "newtype is a null pointer");
         return MPI_SUCCESS;
     }

@@ -49,8 +49,6 @@ void CheckedRequest::end() {
 
 // Starts a persistent one.
 int CheckedRequest::start() {
-    checker_.problem = checker_.wrong_thread();
-    if (!checker_.problem.empty()) return MPI_ERR_OTHER;
     std::string problem = checker_.conflict_text(memory(), "the buffer", 0);
     if (!problem.empty()) {
         checker_.problem = problem;
@@ -60,23 +58,12 @@ int CheckedRequest::start() {
     return P2pRequest::start();
 }
 
-// The user learns that it is over: the buffer is its own again. Whether its thread may ask is not
-// looked at before: a wait for what is over must not get longer where nothing is checked.
+// The user learns that it is over: the buffer is its own again.
 int CheckedRequest::finish(MPI_Status* status) {
     {
         Engine::Hold hold(*engine);
         end();
     }
-    // Another thread has asked by MPI_Request_get_status: it is not this one's error.
-    if (wrong_thread_ && outcome_.reason == wrong_thread_) {
-        outcome_.error = MPI_SUCCESS;
-        outcome_.reason = nullptr;
-    }
-    if (outcome_.error == MPI_SUCCESS)
-        if (std::string problem = checker_.wrong_thread(); !problem.empty()) {
-            outcome_.error = MPI_ERR_OTHER;
-            outcome_.reason = wrong_thread_ = checker_.keep(std::move(problem));
-        }
     return Request::finish(status);
 }
 

@@ -35,8 +35,7 @@ private:
 
     Checker& checker_;
     std::string function_;
-    uint64_t use_ = 0;                    // 0: none
-    const char* wrong_thread_ = nullptr;  // what finish() has told of the thread that called it
+    uint64_t use_ = 0;  // 0: none
     bool held_ = true;
 };
 

@@ -77,7 +77,7 @@ public:
     // The same of keyvals, which are no objects, by the functions that made them; or "".
     static std::string keyvals_line(const std::map<std::string, int>& from);
 
-    // Who calls a function that communicates may not: a sentence. Else "".
+    // Where the thread level does not let the calling thread call MPI: a sentence. Else "".
     std::string wrong_thread() const;
 
     [[noreturn]] void end_job(const std::string& why);

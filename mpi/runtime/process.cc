@@ -191,6 +191,7 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     } else if ((relays_ || owns_cable_) && params.progress == "auto") {
         engine.start_progress_thread();
     }
+    open_to_all.store(!checker, std::memory_order_relaxed);
     state.store(State::running, std::memory_order_release);
     return {};
 }
@@ -600,6 +601,7 @@ Status Process::finish() {
     device_gates_ = nullptr;
     sleeper.reset();
     status = wireup->finalize();
+    open_to_all.store(false, std::memory_order_relaxed);
     state.store(State::finished, std::memory_order_release);
     return status;
 }

@@ -68,6 +68,8 @@ public:
 
     enum class State { before, running, finished };
     std::atomic<State> state{State::before};  // the library; asked from any thread: release/acquire
+    // It runs, and nothing else has to be asked of who calls (POMONA_CHECK: of which thread).
+    std::atomic<bool> open_to_all{false};
     std::atomic<State> world_model{State::before};  // between MPI_Init and MPI_Finalize; the same
     int users = 0;                                  // world model and sessions; by object_mutex
     int thread_level = MPI_THREAD_SINGLE;

@@ -94,24 +94,31 @@ threads='static void* act(void* data) { MPI_Send(data, 1, MPI_INT, 0, 3, MPI_COM
 program funneled 'MPI_Comm_rank(MPI_COMM_WORLD, &rank); pthread_t thread;
     pthread_create(&thread, 0, act, data); pthread_join(thread, 0);'
 fails
-has "MPI_Send on MPI_COMM_SELF: A thread calls it that has not called MPI_Init, and the thread level is MPI_THREAD_SINGLE"
+has "MPI_Send: A thread calls it that has not called MPI_Init, and the thread level is MPI_THREAD_SINGLE"
 # A thread that only waits, or tests, or starts what the main thread has made.
 for call in 'Wait(&shared, MPI_STATUS_IGNORE)' 'Waitall(1, &shared, MPI_STATUSES_IGNORE)' 'Start(&kept)' \
-    'Test(&shared, &over, MPI_STATUS_IGNORE)'; do
-    threads="static MPI_Request shared, kept; static int over; static void* act(void* data) { MPI_$call; return data; }"
+    'Test(&shared, &over, MPI_STATUS_IGNORE)' 'Wait(&barrier, MPI_STATUS_IGNORE)' \
+    'Test(&barrier, &over, MPI_STATUS_IGNORE)' 'Probe(0, 5, MPI_COMM_SELF, MPI_STATUS_IGNORE)' \
+    'Iprobe(0, 5, MPI_COMM_SELF, &over, MPI_STATUS_IGNORE)' 'Improbe(0, 5, MPI_COMM_SELF, &over, &message, MPI_STATUS_IGNORE)' \
+    'Put(&over, 1, MPI_INT, 0, 0, 1, MPI_INT, window)' 'Type_contiguous(3, MPI_INT, &type)' \
+    'Comm_free(&twin)' 'Ibarrier(MPI_COMM_SELF, &barrier)' 'Recv_init(&over, 1, MPI_INT, 0, 6, MPI_COMM_SELF, &kept)'; do
+    threads="static MPI_Request shared, kept, barrier; static int over; static MPI_Message message; static MPI_Win window;
+        static MPI_Datatype type; static MPI_Comm twin; static int memory[4];
+        static void* act(void* data) { MPI_$call; return data; }"
     program funneled_waits 'pthread_t thread; MPI_Irecv(data, 1, MPI_INT, 0, 3, MPI_COMM_SELF, &shared);
-        MPI_Send_init(reals, 1, MPI_INT, 0, 4, MPI_COMM_SELF, &kept);
-        MPI_Send(reals, 1, MPI_INT, 0, 3, MPI_COMM_SELF);
+        MPI_Send_init(reals, 1, MPI_INT, 0, 4, MPI_COMM_SELF, &kept); MPI_Comm_dup(MPI_COMM_SELF, &twin);
+        MPI_Win_create(memory, sizeof memory, 4, MPI_INFO_NULL, MPI_COMM_SELF, &window); MPI_Win_fence(0, window);
+        MPI_Send(reals, 1, MPI_INT, 0, 3, MPI_COMM_SELF); MPI_Ibarrier(MPI_COMM_SELF, &barrier);
         pthread_create(&thread, 0, act, data); pthread_join(thread, 0);' '' \
         'int level; MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);'
     fails
-    has "MPI_${call%%(*} .*A thread calls it that has not called MPI_Init, and the thread level is MPI_THREAD_FUNNELED"
+    has "MPI_${call%%(*}: A thread calls it that has not called MPI_Init, and the thread level is MPI_THREAD_FUNNELED"
 done
 threads='static void* act(void* data) { MPI_Barrier(MPI_COMM_SELF); return data; }'
 program funneled_too 'pthread_t thread; pthread_create(&thread, 0, act, data); pthread_join(thread, 0);' '' \
     'int level; MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);'
 fails
-has "MPI_Barrier on MPI_COMM_SELF: A thread calls it that .* MPI_THREAD_FUNNELED; ask MPI_Init_thread for MPI_THREAD_SERIALIZED"
+has "MPI_Barrier: A thread calls it that .* MPI_THREAD_FUNNELED; ask MPI_Init_thread for MPI_THREAD_SERIALIZED"
 program serialized 'pthread_t thread; pthread_create(&thread, 0, act, data); pthread_join(thread, 0);' '' \
     'int level; MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);'
 ends_well
