@@ -139,7 +139,8 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     a1 = machine.near.message_ns() + (n >= machine.near_ask_bytes ? machine.near_ask_ns : 0);
     b1 = machine.near.byte_ns;
     board = shape.board && size > 1 && nodes == 1;
-    l = machine.near.latency_ns, u = machine.near.overhead_ns / 2;
+    l = machine.near.latency_ns;
+    post = kPostOverheads * machine.near.overhead_ns, u = kLookOverheads * machine.near.overhead_ns;
     // Chunks: a part for each rank is at least an element; longer vectors make long schedules.
     bool fits = shape.board && n > 0 && n <= 256 << 20 && fullest <= 64 &&
                 shape.element * static_cast<size_t>(fullest) <= kPieceBytes;
@@ -154,8 +155,12 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     c = with_distance(machine.copy_ns, machine.copy_far, n / S);
     r = with_distance(machine.reduce_ns, machine.reduce_far, n / S);
     f = machine.fresh_ns * (1 - distance_from_cache(n));
+    // Where ranks of one machine exchange blocks, no message is longer than half of them.
+    bool halves = nodes <= 1 && (shape.collective == Collective::allgather ||
+                                 shape.collective == Collective::reduce_scatter ||
+                                 shape.collective == Collective::alltoall);
+    bool asks = n / S >= machine.ask_bytes * (halves ? 2 : 1);
     // One copy by each core at once, 2 ranks; messages that do not ask are copied in, then out.
-    bool asks = n / S >= machine.ask_bytes;
     w = !asks && machine.byte_eager_ns > 0 ? 1 : between(machine.both, machine.both_far, n);
     wring = w;
     if (nodes > 1) w = fullest, wring = ring_crossings(shape.nodes);

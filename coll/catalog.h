@@ -45,13 +45,13 @@ struct Facts {
     // Where the ranks of a machine share its line to others: how much longer the messages of a
     // k-ary tree by number take, and those of two trees; both up the tree and down again. Else 0.
     double kwait, kwaits, twait, twaits;
-    double l, u;  // the board: until a post is seen, and what a post or a look takes
-    double T;     // pieces of what goes through chunks, see chunk_pieces()
-    double t;     // to see all of them, where several are under way
-    double y;     // to see a chunk; to show one takes twice that
-    double g, x;  // per byte of another's chunk, and per byte that is reduced in the caches
-    double v;     // per byte copied between a buffer and a chunk; the latter is in the caches
-    double e;     // times longer that bytes take through chunks, as measured
+    double l, post, u;  // the board: until a post is seen, and what a post and a look take
+    double T;           // pieces of what goes through chunks, see chunk_pieces()
+    double t;           // to see all of them, where several are under way
+    double y;           // to see a chunk; to show one takes twice that
+    double g, x;        // per byte of another's chunk, and per byte that is reduced in the caches
+    double v;           // per byte copied between a buffer and a chunk; the latter is in the caches
+    double e;           // times longer that bytes take through chunks, as measured
     // One node's part in a reduction through chunks, and in a bcast.
     double chunk_reduce, chunk_bcast;
     double ring_reduce;                     // a ring's reduce-scatter with segments

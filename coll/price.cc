@@ -14,16 +14,17 @@
 namespace pomona::coll {
 
 double post_work_ns(const Machine& machine, size_t bytes) {
-    return machine.near.overhead_ns / 2 + static_cast<double>(bytes) * machine.copy_ns;
+    return kPostOverheads * machine.near.overhead_ns + static_cast<double>(bytes) * machine.copy_ns;
 }
 
 double look_work_ns(const Machine& machine, size_t bytes) {
-    return machine.near.overhead_ns / 2 + static_cast<double>(bytes) * machine.near.byte_ns;
+    return kLookOverheads * machine.near.overhead_ns +
+           static_cast<double>(bytes) * machine.near.byte_ns;
 }
 
 double see_work_ns(const Machine& machine, int index) {
     double times = index == 0 ? kSeeFirst : index <= kPiecesNext ? kSeeNext : kSeeOverlapped;
-    return machine.near.overhead_ns * times;
+    return machine.hand * machine.near.overhead_ns * times;
 }
 
 // `seen` operands come out of others' caches.

@@ -132,26 +132,27 @@ messages to the right neighbour, `achain` and `bchain` of those of a chain by nu
 ranks of one machine before the next one's. On one machine all of these are `a`, `b` and `w`.
 
 `board`: all ranks see one memory, in which each can post up to 4096 bytes for all (parameter
-`shm_board`); `l` = L until a post is seen by who waits for it, `u` = o/2 for a post or a look at
-one. `chunks`: the same, where longer data goes in `T` pieces of 32 to 128 KiB through 8 chunks of
-each rank's memory (up to 64 ranks and 256 MiB); `y` = 4 o to see one and 3 y to show one, `t` to
-see all, 5 o for the first, 2 o for three more and o for the others; `v` a byte copied between a
-buffer and a chunk, which is in the caches, `g` a byte of another's chunk, `x` one that is reduced
-in the caches; `e` times as long as that bytes take; `out` = max(g, v); `shared`: the ranks of
-each of several nodes do so. `chunk_reduce` = 2 (l + (q+1) t) + e (n v + (q-1)/q n (x + g + out))
-is a node's part in a reduction, `chunk_bcast` = l + t + 3 y + e (n/T v + n (out + f/2)) in a
-bcast.
+`shm_board`); `l` = L until a post is seen by who waits for it, `post` = 0.6 o for a post and `u`
+= 0.45 o for a look at one. `chunks`: the same, where longer data goes in `T` pieces of 32 to 128
+KiB through 8 chunks of each rank's memory (up to 64 ranks and 256 MiB); `y` = 4 o to see one and
+3 y to show one, `t` to see all, 5 o for the first, 2 o for three more and o for the others, all
+of these `hand` times (built in: 0.35); `v` a byte copied between a buffer and a chunk, which is
+in the caches, `g` a byte of another's chunk, `x` one that is reduced in the caches; `e` times as
+long as that bytes take; `out` = max(g, v); `shared`: the ranks of each of several nodes do so.
+`chunk_reduce` = 2 (l + (q+1) t) + e (n v + (q-1)/q n (x + g + out)) is a node's part in a
+reduction, `chunk_bcast` = l + t + 3 y + e (n/T v + n (out + f/2)) in a bcast.
 
 `ring_reduce` is the reduce-scatter of a ring with segments, (p-1)(a + n/p (b + r)) for one
 segment on links that are alike; `ring_gather` its allgather, (p-1)(a + n/p (b + f)). Between
 unlike links the slowest sets the pace of long blocks, and a block takes the sum of all links'.
 `direct_reduce` of a direct exchange is a + (p-1) x (wall b + r) for one segment of x = n/p bytes
-of an allreduce or m of a reduce_scatter, less what overlaps, and `direct_gather` a + (p-1) x wall
-b; further segments take the greater of what lines carry and of the sums. `by_node_reduce` and
-`by_node_gather` are those of a ring that goes through all ranks of one machine before the next
-one's. Through TCP a message of more than 128 KiB asks first, which adds 4 o to o and on one
-machine to a; a ring's pieces are no shorter than 512 KiB there, and their r is that of a vector
-as long as a piece.
+of an allreduce or m of a reduce_scatter, less what overlaps, and `direct_gather` a + (p-1) x
+wall b; further segments take the greater of what lines carry and of the sums. `by_node_reduce`
+and `by_node_gather` are those of a ring that goes through all ranks of one machine before the
+next one's. Through shared memory a message of 16 KiB asks first; where ranks exchange blocks it
+is reckoned as half of the vector. Through TCP one of more than 128 KiB does, which adds 4 o to o
+and on one machine to a; a ring's pieces are no shorter than 512 KiB there, and their r is that
+of a vector as long as a piece.
 
 Sources in full: `docs/papers.md`. Simulated and formula times are held together by tests/sim.
 )";
