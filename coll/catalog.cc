@@ -148,6 +148,7 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     double hand = machine.hand * machine.near.overhead_ns;
     y = kSeeOverheads * hand;
     g = machine.near.byte_ns, x = machine.reduce_ns;
+    gfar = with_distance(g, machine.byte_far, n);
     T = fits ? static_cast<double>(chunk_pieces(shape).count) : 1;
     // What is moved comes from all of the vector; what is worked on, from its segments.
     overlaps = machine.overlaps;

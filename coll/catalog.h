@@ -49,9 +49,11 @@ struct Facts {
     double T;           // pieces of what goes through chunks, see chunk_pieces()
     double t;           // to see all of them, where several are under way
     double y;           // to see a chunk; to show one takes twice that
-    double g, x;        // per byte of another's chunk, and per byte that is reduced in the caches
-    double v;           // per byte copied between a buffer and a chunk; the latter is in the caches
-    double e;           // times longer that bytes take through chunks, as measured
+    // Per byte of another's chunk in the caches, and of one that only its reader wants, as far
+    // from them as all of the vector is; per byte that is reduced in the caches.
+    double g, gfar, x;
+    double v;  // per byte copied between a buffer and a chunk; the latter is in the caches
+    double e;  // times longer that bytes take through chunks, as measured
     // One node's part in a reduction through chunks, and in a bcast.
     double chunk_reduce, chunk_bcast;
     double ring_reduce;                     // a ring's reduce-scatter with segments

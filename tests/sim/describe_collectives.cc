@@ -137,9 +137,10 @@ ranks of one machine before the next one's. On one machine all of these are `a`,
 KiB through 8 chunks of each rank's memory (up to 64 ranks and 256 MiB); `y` = 4 o to see one and
 3 y to show one, `t` to see all, 5 o for the first, 2 o for three more and o for the others, all
 of these `hand` times (built in: 0.35); `v` a byte copied between a buffer and a chunk, which is
-in the caches, `g` a byte of another's chunk, `x` one that is reduced in the caches; `e` times as
-long as that bytes take; `out` = max(g, v); `shared`: the ranks of each of several nodes do so.
-`chunk_reduce` = 2 (l + (q+1) t) + e (n v + (q-1)/q n (x + g + out)) is a node's part in a
+in the caches, `g` a byte of another's chunk, `gfar` one of a chunk that only its reader wants,
+as far from the caches as the whole vector is, `x` one that is reduced in the caches; `e` times
+as long as that bytes take; `out` = max(g, v); `shared`: the ranks of each of several nodes do
+so. `chunk_reduce` = 2 (l + (q+1) t) + e (n v + (q-1)/q n (x + g + out)) is a node's part in a
 reduction, `chunk_bcast` = l + t + 3 y + e (n/T v + n (out + f/2)) in a bcast.
 
 `ring_reduce` is the reduce-scatter of a ring with segments, (p-1)(a + n/p (b + r)) for one
