@@ -137,9 +137,15 @@ class Cards(Case):
     def test_switches_are_cut_and_come_back(self):
         talk = Talk(self)
         talk.flows()
-        lines, _ = talk.paths()
-        up = {(rank, peer, words[6].split()[2]) for rank, peer, words in lines if words[1:2] == ["up"]}
-        self.assertEqual(len(up), self.hosts * (self.hosts - 1) * self.cards, lines)
+        # On a busy machine a path whose piece was late is made again.
+        everything = self.hosts * (self.hosts - 1) * self.cards
+        for _ in range(25):
+            lines, _ = talk.paths()
+            up = {(rank, peer, words[6].split()[2]) for rank, peer, words in lines if words[1:2] == ["up"]}
+            if len(up) == everything:
+                break
+            time.sleep(0.2)
+        self.assertEqual(len(up), everything, lines)
         for card in self.world.cards if WHOLE or self.short is None else self.world.cards[:1]:
             with self.cut(card, dark=card % 2 == 0):
                 talk.flows(*self.all_hosts(card))
