@@ -176,7 +176,7 @@ POMONA_MPI(int, Finalized, (int* flag)) {
     return MPI_SUCCESS;
 }
 
-// Any thread may call these two, whatever the level (MPI 5.0, 11.6).
+// By these two a thread asks whether it may call the others, so any thread may call them.
 POMONA_MPI(int, Query_thread, (int* provided)) {
     if (int error = check_running(__func__)) return error;
     REQUIRE(provided, nullptr, MPI_ERR_ARG, "provided is a null pointer");

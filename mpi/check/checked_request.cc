@@ -49,11 +49,8 @@ void CheckedRequest::end() {
 
 // Starts a persistent one.
 int CheckedRequest::start() {
-    std::string problem = checker_.conflict_text(memory(), "the buffer", 0);
-    if (!problem.empty()) {
-        checker_.problem = problem;
-        return MPI_ERR_BUFFER;
-    }
+    checker_.problem = checker_.conflict_text(memory(), "the buffer", 0);
+    if (!checker_.problem.empty()) return MPI_ERR_BUFFER;
     begin();
     return P2pRequest::start();
 }

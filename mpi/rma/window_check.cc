@@ -84,9 +84,9 @@ std::string WindowCheck::conflict(const RmaAccess& access, const Memory& there) 
 
 RmaError WindowCheck::begin(const std::string& function, const RmaAccess& access,
                             uint64_t& number) {
+    Engine::Hold hold(window_.engine());
     if (std::string thread = checker_.wrong_thread(); !thread.empty())
         return problem(MPI_ERR_OTHER, std::move(thread));
-    Engine::Hold hold(window_.engine());
     struct Buffer {
         const char* name;
         Memory memory;
