@@ -156,7 +156,8 @@ Facts::Facts(const Shape& shape, const Machine& machine, const Options& options)
     c = with_distance(machine.copy_ns, machine.copy_far, n / S);
     r = with_distance(machine.reduce_ns, machine.reduce_far, n / S);
     f = machine.fresh_ns * (1 - distance_from_cache(n));
-    // Where ranks of one machine exchange blocks, no message is longer than half of them.
+    // Of ranks of one machine that exchange blocks all rows but `doubling` send half of them at
+    // most.
     bool halves = nodes <= 1 && (shape.collective == Collective::allgather ||
                                  shape.collective == Collective::reduce_scatter ||
                                  shape.collective == Collective::alltoall);

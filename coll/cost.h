@@ -31,7 +31,7 @@ struct Together {
     double both = 2, both_far = 1.5;
     // What goes through chunks, in what its copies and sums take by themselves (bcast_far: where
     // one rank only writes, the others read); and handing one over, in what kSeeOverheads and the
-    // others below say (built in: between 0.16 and 0.67, which tunes of 16 cores of a Xeon found).
+    // others below say (built in: by what choices 16 cores of a Xeon want; tunes find 0.55, 0.67).
     double chunk = 1, chunk_far = 1, bcast_far = 1, hand = 0.35;
     bool operator==(const Together&) const = default;
 };

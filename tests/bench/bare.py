@@ -16,6 +16,7 @@ one, of rates the other way round, so that above 1 is slower.
   words, as many as ranks, lined up for each round as mpi-bench lines up ranks.
 """
 import argparse
+import datetime
 import json
 import os
 import statistics
@@ -111,8 +112,9 @@ def main():
         behind = "" if min(each["ratio"], each["quickest"]) <= each["asked"] else "  <-"
         print(f"{each['what']:40} {each['us']:10.3f} {each['bare_us']:10.3f} {each['ratio']:7.2f} "
               f"{each['quickest']:9.2f} {each['asked']:6.2f}{behind}")
-    keep({"schema": 1, "tool": "bare", "command": f"bare.py BUILD -n {' '.join(map(str, args.ranks))} "
-          f"-r {args.repeat} -t {args.time}", "cores": os.cpu_count(), "load": os.getloadavg()[:2],
+    command = f"bare.py BUILD -n {' '.join(map(str, args.ranks))} -r {args.repeat} -t {args.time}"
+    keep({"schema": 1, "tool": "bare", "date": datetime.date.today().isoformat(),
+          "command": command, "cores": os.cpu_count(), "load": os.getloadavg()[:2],
           "rows": rows}, args.json)
 
 

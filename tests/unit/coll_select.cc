@@ -145,6 +145,24 @@ TEST(Select, takes_the_board_for_small_collectives) {
 }
 
 // What goes through shared memory is bounded by a machine's ranks, not by the communicator's.
+// Of the built-in costs, by what 16 cores of a Xeon do: docs/bench/README.md (choices_16.json).
+TEST(Select, goes_through_chunks_where_many_ranks_share_a_memory) {
+    auto taken = [](Collective collective, int ranks, size_t bytes) {
+        Shape shape{.collective = collective, .size = ranks, .count = bytes / 4, .element = 4};
+        shape.board = true;
+        return std::string(select(shape, Machine::shared_memory()).algorithm->name);
+    };
+    for (int ranks : {8, 16}) {
+        for (size_t bytes : {16u << 10, 256u << 10, 4u << 20})
+            EXPECT_EQ(taken(Collective::allreduce, ranks, bytes), "chunks")
+                << ranks << " " << bytes;
+        EXPECT_EQ(taken(Collective::alltoall, ranks, 16 << 10), "chunks") << ranks;
+        EXPECT_NE(taken(Collective::alltoall, ranks, 256 << 10), "chunks") << ranks;
+    }
+    EXPECT_EQ(taken(Collective::reduce_scatter, 16, 1 << 10), "recursive_halving");
+    EXPECT_EQ(taken(Collective::allreduce, 16, 8), "board");
+}
+
 TEST(Select, lets_many_machines_use_their_chunks) {
     std::vector<int> nodes;
     for (int rank = 0; rank < 100; ++rank) nodes.push_back(rank / 10);
