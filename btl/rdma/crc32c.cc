@@ -1,26 +1,36 @@
 // btl/rdma/crc32c.cc: by the processor's instruction where it has one, else by a table.
 // Idea: the instruction's result is there after three cycles, and one can begin in each. So three
 // blocks are taken side by side, and their states joined: a state behind `n` bytes more is a linear
-// function of it, which a table holds. Where the processor multiplies polynomials in vectors of 256
-// or 512 bits, 256 bytes are brought forward by as many, which leaves what is behind them unchanged
-// modulo the polynomial, until one vector is left. With 512 bits that takes about half the time;
-// with 256 as long, but bytes that are copied as well go in one pass (verbs_share tells the gain:
-// docs/bench/rdma.json).
+// function of it, which a table holds. Where the processor multiplies polynomials (in vectors of
+// 128 bits on Arm, of 256 or 512 on x86-64), 128 or 256 bytes are brought forward by as many, which
+// leaves what is behind them unchanged modulo the polynomial, until one vector is left. Bytes that
+// are copied as well go in one pass then (verbs_share tells the gain: docs/bench/rdma.json). With
+// 512 bits that takes about half the time, with 256 as long; how long on a Mac is not known.
 // Source: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel 2009.
 #include "btl/rdma/crc32c.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define POMONA_CRC_INSTRUCTION 1
 #define POMONA_CRC_TARGET __attribute__((target("sse4.2")))
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)  // as compilers for macOS have it
 #include <arm_acle.h>
+#include <arm_neon.h>
 #define POMONA_CRC_INSTRUCTION 1
 #define POMONA_CRC_TARGET
+#elif defined(__aarch64__) && defined(__linux__) && !defined(__clang__)
+#include <arm_acle.h>
+#include <arm_neon.h>
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#define POMONA_CRC_INSTRUCTION 1
+#define POMONA_CRC_ASKS_LINUX 1
+#define POMONA_CRC_TARGET __attribute__((target("+crc")))
 #endif
 
 namespace pomona::rdma {
@@ -80,18 +90,22 @@ POMONA_CRC_TARGET inline uint32_t byte_step(uint32_t state, std::byte byte) {
     return _mm_crc32_u8(state, static_cast<uint8_t>(byte));
 }
 #else
+#if defined(POMONA_CRC_ASKS_LINUX)
+bool has_instruction() { return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0; }
+#else
 bool has_instruction() { return true; }
-inline uint64_t step(uint64_t state, const std::byte* at) {
+#endif
+POMONA_CRC_TARGET inline uint64_t step(uint64_t state, const std::byte* at) {
     uint64_t word;
     std::memcpy(&word, at, sizeof word);
     return __crc32cd(static_cast<uint32_t>(state), word);
 }
-inline uint32_t half_step(uint32_t state, const std::byte* at) {
+POMONA_CRC_TARGET inline uint32_t half_step(uint32_t state, const std::byte* at) {
     uint32_t word;
     std::memcpy(&word, at, sizeof word);
     return __crc32cw(state, word);
 }
-inline uint32_t byte_step(uint32_t state, std::byte byte) {
+POMONA_CRC_TARGET inline uint32_t byte_step(uint32_t state, std::byte byte) {
     return __crc32cb(state, static_cast<uint8_t>(byte));
 }
 #endif
@@ -125,8 +139,6 @@ POMONA_CRC_TARGET uint32_t by_instruction(uint32_t crc, ConstBytes bytes) {
     for (; at < bytes.size(); ++at) state = byte_step(state, bytes[at]);
     return state;
 }
-#if defined(__x86_64__)
-constexpr size_t kWide = 256;  // bytes in a turn
 
 // What brings 8 bytes forward: x to the power of `bits`, modulo the polynomial, lowest bit last.
 constexpr uint64_t forward(int bits) {
@@ -143,9 +155,11 @@ constexpr uint64_t forward(int bits) {
 template <int bits> constexpr uint64_t kFirst = forward(bits + 32);
 template <int bits> constexpr uint64_t kSecond = forward(bits - 32);
 
+#if defined(__x86_64__)
 #define POMONA_CRC_TARGET_256 __attribute__((target("avx2,vpclmulqdq,pclmul,sse4.2")))
 struct Products256 {
     using Vector = __m256i;
+    static constexpr size_t wide = 256;  // bytes in a turn
     static bool there() {
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq");
     }
@@ -174,6 +188,7 @@ struct Products256 {
 #define POMONA_CRC_TARGET_512 __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
 struct Products512 {
     using Vector = __m512i;
+    static constexpr size_t wide = 256;
     static bool there() {
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
     }
@@ -198,51 +213,107 @@ struct Products512 {
 #include "btl/rdma/crc32c_products.def"
 #undef POMONA_CRC_TARGET_OF_PRODUCTS
 };
+#elif defined(__ARM_FEATURE_AES) || defined(POMONA_CRC_ASKS_LINUX)
+#if defined(__ARM_FEATURE_AES)
+#define POMONA_CRC_TARGET_128
+#else
+#define POMONA_CRC_TARGET_128 __attribute__((target("+crypto+crc")))
+#endif
+struct Products128 {
+    using Vector = uint64x2_t;
+    static constexpr size_t wide = 128;
+    static bool there() {
+#if defined(POMONA_CRC_ASKS_LINUX)
+        return has_instruction() && (getauxval(AT_HWCAP) & HWCAP_PMULL) != 0;
+#else
+        return true;
+#endif
+    }
+    POMONA_CRC_TARGET_128 static Vector begun(Vector from, uint32_t crc) {
+        return veorq_u64(from, vcombine_u64(vcreate_u64(crc), vcreate_u64(0)));
+    }
+    POMONA_CRC_TARGET_128 static Vector load(const std::byte* from) {
+        return vreinterpretq_u64_u8(vld1q_u8(reinterpret_cast<const uint8_t*>(from)));
+    }
+    POMONA_CRC_TARGET_128 static void store(std::byte* to, Vector bytes) {
+        vst1q_u8(reinterpret_cast<uint8_t*>(to), vreinterpretq_u8_u64(bytes));
+    }
+    template <int bits> POMONA_CRC_TARGET_128 static Vector brought(Vector from, Vector onto) {
+        const poly64x2_t by =
+            vcombine_p64(vcreate_p64(kFirst<bits>), vcreate_p64(kSecond<bits>));
+        const poly64x2_t parts = vreinterpretq_p64_u64(from);
+        Vector first = vreinterpretq_u64_p128(
+            vmull_p64(vgetq_lane_p64(parts, 0), static_cast<poly64_t>(kFirst<bits>)));
+        Vector second = vreinterpretq_u64_p128(vmull_high_p64(parts, by));
+#if defined(__ARM_FEATURE_SHA3)
+        return veor3q_u64(first, second, onto);
+#else
+        return veorq_u64(veorq_u64(first, onto), second);
+#endif
+    }
+#define POMONA_CRC_TARGET_OF_PRODUCTS POMONA_CRC_TARGET_128
+#include "btl/rdma/crc32c_products.def"
+#undef POMONA_CRC_TARGET_OF_PRODUCTS
+};
+#define POMONA_CRC_PRODUCTS_128 1
 #endif
 #else
 bool has_instruction() { return false; }
 uint32_t by_instruction(uint32_t crc, ConstBytes bytes) { return by_table(crc, bytes); }
 #endif
 
-// How bytes are summed up, and copied besides unless `to` is null.
-using ByProducts = uint32_t (*)(uint32_t crc, ConstBytes bytes, std::byte* to);
-ByProducts by_products() {
+
+uint32_t plain(uint32_t crc, ConstBytes bytes, std::byte* to) {
+    if (to && !bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+    return by_table(crc, bytes);
+}
+
+uint32_t instructed(uint32_t crc, ConstBytes bytes, std::byte* to) {
+    if (!to) return by_instruction(crc, bytes);
+    // Block by block, which is in the nearest cache when it is looked at.
+    for (size_t at = 0; at < bytes.size(); at += kCopiedBlock) {
+        ConstBytes block = bytes.subspan(at, std::min(kCopiedBlock, bytes.size() - at));
+        std::memcpy(to + at, block.data(), block.size());
+        crc = by_instruction(crc, {to + at, block.size()});
+    }
+    return crc;
+}
+
+// By vectors, where there are two turns at least: one brings nothing forward.
+constexpr size_t kProductsFrom = 512;
+template <class Products> uint32_t by_products(uint32_t crc, ConstBytes bytes, std::byte* to) {
+    if (bytes.size() < kProductsFrom) return instructed(crc, bytes, to);
+    return Products::sum(crc, bytes, to);
+}
+
+std::vector<CrcForm> forms() {
+    std::vector<CrcForm> out{{"table", plain}};
+    if (has_instruction()) out.push_back({"instruction", instructed});
 #if defined(__x86_64__)
-    if (Products512::there()) return Products512::sum;
-    if (Products256::there()) return Products256::sum;
+    if (Products256::there()) out.push_back({"products of 256 bits", by_products<Products256>});
+    if (Products512::there()) out.push_back({"products of 512 bits", by_products<Products512>});
+#elif defined(POMONA_CRC_PRODUCTS_128)
+    if (Products128::there()) out.push_back({"products of 128 bits", by_products<Products128>});
 #endif
-    return nullptr;
+    return out;
 }
 
 }  // namespace
 
 static const bool kHasInstruction = has_instruction();
-static const ByProducts kByProducts = by_products();
+static const CrcForm::Sum kSum = forms().back().sum;
+
+std::vector<CrcForm> crc32c_forms() { return forms(); }
 
 bool crc32c_is_quick() { return kHasInstruction; }
 
-// Two turns at least: one brings nothing forward.
-static constexpr size_t kProductsFrom = 512;
-static bool takes_products(size_t length) { return length >= kProductsFrom && kByProducts; }
-
-static uint32_t onward(uint32_t crc, ConstBytes bytes) {
-    if (takes_products(bytes.size())) return kByProducts(crc, bytes, nullptr);
-    return kHasInstruction ? by_instruction(crc, bytes) : by_table(crc, bytes);
+// Of short ones, as heads of messages, without a look at the forms.
+uint32_t crc32c(ConstBytes bytes) {
+    if (kHasInstruction && bytes.size() < kProductsFrom) return ~by_instruction(~0u, bytes);
+    return ~kSum(~0u, bytes, nullptr);
 }
 
-uint32_t crc32c(ConstBytes bytes) { return ~onward(~0u, bytes); }
-
-uint32_t crc32c_copied(std::byte* to, ConstBytes from) {
-    if (takes_products(from.size())) return ~kByProducts(~0u, from, to);
-    // Block by block, which is in the nearest cache when it is looked at.
-    uint32_t crc = ~0u;
-    for (size_t at = 0; at < from.size(); at += kCopiedBlock) {
-        ConstBytes block = from.subspan(at, std::min(kCopiedBlock, from.size() - at));
-        std::memcpy(to + at, block.data(), block.size());
-        crc = onward(crc, {to + at, block.size()});
-    }
-    return ~crc;
-}
+uint32_t crc32c_copied(std::byte* to, ConstBytes from) { return ~kSum(~0u, from, to); }
 
 uint32_t crc32c_plain(ConstBytes bytes) { return ~by_table(~0u, bytes); }
 

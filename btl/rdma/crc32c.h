@@ -3,6 +3,8 @@
 
 #include "btl/base/bytes.h"
 
+#include <vector>
+
 namespace pomona::rdma {
 
 uint32_t crc32c(ConstBytes bytes);
@@ -10,6 +12,14 @@ uint32_t crc32c(ConstBytes bytes);
 uint32_t crc32c_copied(std::byte* to, ConstBytes from);
 // By a table alone: for tests.
 uint32_t crc32c_plain(ConstBytes bytes);
+// A way to compute it: the state behind `bytes`, which are copied as well unless `to` is null.
+struct CrcForm {
+    using Sum = uint32_t (*)(uint32_t state, ConstBytes bytes, std::byte* to);
+    const char* name;
+    Sum sum;
+};
+// Those that this processor has, the last of which is used: for tests.
+std::vector<CrcForm> crc32c_forms();
 // The processor has an instruction for it.
 bool crc32c_is_quick();
 

@@ -3,7 +3,8 @@
 # Compiles with g++ for aarch64 (static), then runs with 16 KiB pages as macOS has them. Kernels:
 # once on a CPU with half-precision and bfloat16 instructions, once with half only, once with
 # neither. Wire code: frames, addresses, parameters, rings and packed datatypes, with the mutated
-# inputs of tests/fuzz. Proves results, not speed, nor the weak order of memory. Needs
+# inputs of tests/fuzz. Checksums: by products in vectors, compiled as for any Arm (the processor is
+# asked at run time) and as for a Mac's. Proves results, not speed, nor the weak order of memory. Needs
 # g++-aarch64-linux-gnu, qemu-user and the sources of GoogleTest.
 # Usage: tests/cross/aarch64.sh [build folder]
 set -euo pipefail
@@ -56,6 +57,10 @@ library libwire.a "${objects[@]}"
 wire=("$build/libwire.a" "$build/libaccel.a")
 mapfile -t objects < <(several -O1 "${gtest[@]}" -- tests/unit/btl_base.cc tests/property/datatype_random.cc)
 "$cxx" -static -o "$build/wire" "${objects[@]}" "${wire[@]}" "$build/libgtest.a" -lpthread
+checksum_test=$(compile tests/verbs/crc32c_test.cc -O1 "${gtest[@]}")
+"$cxx" -static -o "$build/checksum" "$checksum_test" "$(compile btl/rdma/crc32c.cc -O2)" "$build/libgtest.a" -lpthread
+"$cxx" -static -o "$build/checksum_mac" "$checksum_test" \
+    "$(compile btl/rdma/crc32c.cc -O2 -march=armv8.4-a+crypto+sha3)" "$build/libgtest.a" -lpthread
 replay=$(compile tests/fuzz/replay.cc -O1)
 for name in wire shm_ring; do
     "$cxx" -static -o "$build/replay_$name" "$replay" "$(compile tests/fuzz/$name.cc -O1)" "${wire[@]}"
@@ -78,3 +83,8 @@ echo "aarch64 wire code:"
 emulator=("$qemu" -cpu neoverse-n1 -p 16384)
 "${emulator[@]}" "$build/wire" --gtest_brief=1
 for name in wire shm_ring; do "${emulator[@]}" "$build/replay_$name" tests/fuzz/corpus/$name 20000; done
+
+echo "aarch64 checksums:"
+export POMONA_CRC_FORM="products of 128 bits"
+"${emulator[@]}" "$build/checksum" --gtest_brief=1
+"$qemu" -cpu max -p 16384 "$build/checksum_mac" --gtest_brief=1

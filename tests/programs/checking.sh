@@ -100,7 +100,8 @@ for call in 'Wait(&shared, MPI_STATUS_IGNORE)' 'Waitall(1, &shared, MPI_STATUSES
     'Test(&shared, &over, MPI_STATUS_IGNORE)' 'Wait(&barrier, MPI_STATUS_IGNORE)' \
     'Test(&barrier, &over, MPI_STATUS_IGNORE)' 'Probe(0, 5, MPI_COMM_SELF, MPI_STATUS_IGNORE)' \
     'Iprobe(0, 5, MPI_COMM_SELF, &over, MPI_STATUS_IGNORE)' 'Improbe(0, 5, MPI_COMM_SELF, &over, &message, MPI_STATUS_IGNORE)' \
-    'Put(&over, 1, MPI_INT, 0, 0, 1, MPI_INT, window)' 'Type_contiguous(3, MPI_INT, &type)' \
+    'Put(&over, 1, MPI_INT, 0, 0, 1, MPI_INT, window)' 'Win_fence(0, window)' 'Win_sync(window)' \
+    'Comm_rank(MPI_COMM_SELF, &over)' 'Type_contiguous(3, MPI_INT, &type)' \
     'Comm_free(&twin)' 'Ibarrier(MPI_COMM_SELF, &barrier)' 'Recv_init(&over, 1, MPI_INT, 0, 6, MPI_COMM_SELF, &kept)'; do
     threads="static MPI_Request shared, kept, barrier; static int over; static MPI_Message message; static MPI_Win window;
         static MPI_Datatype type; static MPI_Comm twin; static int memory[4];

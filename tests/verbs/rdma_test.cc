@@ -3,7 +3,6 @@
 // and who ends leaves nothing behind. Method: ranks in one process (rdma_world.h); numbered
 // payloads of random lengths, which the sinks check. How they agree: agree_test.cc.
 #include "btl/base/log.h"
-#include "btl/rdma/crc32c.h"
 #include "tests/verbs/rdma_world.h"
 
 #include <chrono>
@@ -14,26 +13,6 @@
 
 namespace pomona {
 namespace {
-
-TEST(Rdma, checksums) {
-    // RFC 3720, B.4: 32 bytes of zeros, and of ones.
-    std::vector<std::byte> bytes(32);
-    EXPECT_EQ(rdma::crc32c(bytes), 0x8a9136aau);
-    std::fill(bytes.begin(), bytes.end(), std::byte{0xff});
-    EXPECT_EQ(rdma::crc32c(bytes), 0x62a8ab43u);
-    Random random(seed());
-    for (size_t i = 0; i < 400; ++i) {
-        std::vector<std::byte> any(i < 100 ? i : random.below(20000));
-        for (auto& each : any) each = static_cast<std::byte>(random.next());
-        EXPECT_EQ(rdma::crc32c(any), rdma::crc32c_plain(any)) << any.size() << " bytes";
-        // Copied as well, to anywhere, and nothing beside it is touched.
-        size_t before = random.below(70);
-        std::vector<std::byte> wanted(before + any.size() + 70, std::byte{0xa5}), copy = wanted;
-        std::copy(any.begin(), any.end(), wanted.begin() + static_cast<ptrdiff_t>(before));
-        EXPECT_EQ(rdma::crc32c_copied(copy.data() + before, any), rdma::crc32c_plain(any));
-        EXPECT_EQ(copy, wanted) << any.size() << " bytes behind " << before;
-    }
-}
 
 TEST(Rdma, is_agreed_on_and_preferred) {
     Ranks world(2);
