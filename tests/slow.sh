@@ -220,6 +220,9 @@ rdma() {
     say "Collectives over fake RDMA cables, $rounds rounds, and the torch glue"
     build -DPOMONA_TESTS=ON -DPOMONA_WERROR=ON
     POMONA_COLLECTIVE_ROUNDS=$rounds "$POMONA_BUILD/tests/rdma_collectives" --gtest_brief=1 || status=$?
+    # Devices that move bytes by themselves; one test is of a single thread's turns.
+    POMONA_TEST_CABLES="engine * * on" "$POMONA_BUILD/tests/rdma_test" --gtest_brief=1 \
+        --gtest_filter=-Rdma.short_messages_hardly_look_at_the_clock || status=$?
     "$POMONA_ROOT/tests/programs/rdma_shapes.sh" "$POMONA_BUILD" chain:4 star:3 star:4 gap:5 ring:5 \
         chain:6 ring:6 star:6 gap:6 chain:7 ring:7 star:7 gap:7 ring:8 star:8 gap:8 || status=$?
     POMONA_BUILD=$POMONA_BUILD "$POMONA_ROOT/tests/programs/rdma.sh" "$POMONA_BUILD" 4 1 \

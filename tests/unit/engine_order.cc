@@ -12,10 +12,6 @@
 #include <map>
 
 namespace pomona {
-
-// Stands in the library of the ABI, which is not linked here; nobody calls it.
-int Request::finish(MPI_Status*) { return MPI_ERR_INTERN; }
-
 namespace {
 
 constexpr size_t kFragment = 1000;

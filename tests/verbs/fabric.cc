@@ -103,6 +103,7 @@ static bool apply(Fabric& fabric, DeviceState& device, const std::string& what,
         device.hang = static_cast<uint32_t>(call - std::begin(kCalls));
         return call != std::end(kCalls);
     }
+    if (what == "engine") return device.engine = on, true;
     if (what == "hold") return device.hold = on, true;
     uint64_t number = std::strtoull(value.c_str(), nullptr, 0);
     auto part = static_cast<uint32_t>(number);

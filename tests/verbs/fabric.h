@@ -27,6 +27,8 @@
 //   granted M D FRAMES       a queue pair has so many at the most, whatever was asked for
 //   latency M D NS           what it sends is there so much later at the earliest; 0: at once
 //   rate M D BYTES           it sends so many bytes in a microsecond at most; 0: as quickly as it can
+//   engine M D on|off        from when it is opened on, it moves bytes by a thread of its own, as
+//                            hardware does, and not within the library's calls
 //   hold M D on|off          a send without a posted receive waits (as credits in Apple's hardware do)
 //                            instead of being lost
 #pragma once
@@ -73,7 +75,8 @@ struct DeviceState {
     int32_t other;  // the device at the cable's other end
     int32_t cable;
     int32_t end;
-    std::atomic<uint32_t> port_up, lost, regions, stall, hold, reliable, too_long_fails;
+    std::atomic<uint32_t> port_up, lost, regions, stall, hold, reliable, too_long_fails,
+        engine;
     std::atomic<uint32_t> stuck;
     std::atomic<uint32_t> hang;     // which of kCalls
     std::atomic<uint32_t> granted;  // frames of a queue pair

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <sched.h>
 #include <utility>
 
 namespace fake {
@@ -58,9 +59,22 @@ bool uses(const QueuePair& pair, const Region& region) {
 }
 
 static void fail(QueuePair& pair) {
+    pair.failing = false;
     pair.handle.state = kError;
     pair.slot->state = kError;
     flush_all(pair);
+}
+
+// What a caller of the library has found; an engine may have begun with what would be flushed.
+static void fail_soon(QueuePair& pair) {
+    if (context_of(pair.handle.context).engine) pair.failing = true;
+    else fail(pair);
+}
+
+static void copy_bytes(Context& context, void* to, const void* from, size_t length) {
+    if (context.engine) context.mutex.unlock();
+    std::memcpy(to, from, length);
+    if (context.engine) context.mutex.lock();
 }
 
 static const Region* region_with(const Context& context, uint32_t key, uint64_t at, size_t length) {
@@ -86,7 +100,7 @@ int post_receive(Qp* handle, RecvWr* wr, RecvWr** bad) {
         if (pair.receive_frames + frames > pair.cap.max_recv_wr) return ENOMEM;
         if (!region_with(context, sge.lkey, sge.addr, sge.length)) {
             complete(handle->recv_cq, pair, wr->wr_id, kLocalProtection, kReceived, 0);
-            fail(pair);
+            fail_soon(pair);
             return 0;
         }
         pair.receive_frames += frames;
@@ -166,12 +180,12 @@ int post_send(Qp* handle, SendWr* wr, SendWr** bad) {
         if (pair.send_frames + frames > pair.cap.max_send_wr) return ENOMEM;
         if (!region_with(context, sge.lkey, sge.addr, sge.length)) {
             complete(handle->send_cq, pair, wr->wr_id, kLocalProtection, kSent, 0);
-            fail(pair);
+            fail_soon(pair);
             return 0;
         }
         if (sge.length > context.device->message_most && context.device->too_long_fails) {
             complete(handle->send_cq, pair, wr->wr_id, kLocalLength, kSent, 0);
-            fail(pair);
+            fail_soon(pair);
             return 0;
         }
         Leaving sent;
@@ -184,6 +198,7 @@ int post_send(Qp* handle, SendWr* wr, SendWr** bad) {
         // A lost one still counts: its frames come back with its completion.
         leave(pair, std::move(sent));
     }
+    if (context.engine) return pair.given = true, 0;
     progress(pair);
     if (!pair.leaving.empty()) send_later(context);
     return 0;
@@ -221,7 +236,8 @@ static bool move_first(QueuePair& pair) {
     Leaving& first = pair.leaving.front();
     if (!first.data) return true;
     if (!reaches(pair)) return true;
-    DeviceState& device = *context_of(pair.handle.context).device;
+    Context& context = context_of(pair.handle.context);
+    DeviceState& device = *context.device;
     QueuePairSlot& peer = *pair.peer;
     uint32_t side = pair.peer_generation & 1;
     std::byte* ring =
@@ -252,7 +268,7 @@ static bool move_first(QueuePair& pair) {
     while (first.done < first.length) {
         size_t part = std::min({room_in(peer, side, head), first.length - first.done, kChunk});
         if (part == 0 || !reaches(pair)) return part != 0;
-        std::memcpy(ring + head % kRing, first.data + first.done, part);
+        copy_bytes(context, ring + head % kRing, first.data + first.done, part);
         first.done += part;
         head += part;
         // The next message's head stays aligned.
@@ -281,9 +297,10 @@ static void send_some(QueuePair& pair) {
 
 // The message that has begun to arrive, or the next one; false when there is nothing to do.
 static bool receive_some(QueuePair& pair) {
+    Context& context = context_of(pair.handle.context);
     QueuePairSlot& slot = *pair.slot;
     uint32_t side = pair.generation & 1;
-    std::byte* ring = ring_of(context_of(pair.handle.context).wires, pair.index, pair.generation);
+    std::byte* ring = ring_of(context.wires, pair.index, pair.generation);
     uint64_t tail = slot.tail[side].load(std::memory_order_relaxed);
     uint64_t there = slot.head[side].load(std::memory_order_acquire) - tail;
     if (!pair.receiving) {
@@ -302,7 +319,7 @@ static bool receive_some(QueuePair& pair) {
     while (there > 0 && pair.received < pair.length) {
         size_t part = std::min({static_cast<size_t>(there), pair.length - pair.received, kChunk});
         if (pair.fits)
-            std::memcpy(pair.posted.front().to + pair.received, ring + tail % kRing, part);
+            copy_bytes(context, pair.posted.front().to + pair.received, ring + tail % kRing, part);
         pair.received += part;
         tail += part;
         there -= part;
@@ -322,16 +339,52 @@ static bool receive_some(QueuePair& pair) {
     complete(pair.handle.recv_cq, pair, done.wr_id, pair.fits ? kSuccess : kLocalLength, kReceived,
              pair.length);
     if (pair.fits) return true;
-    context_of(pair.handle.context).device->mismatched.fetch_add(1);
+    context.device->mismatched.fetch_add(1);
     fail(pair);
     return false;
 }
 
 void progress(QueuePair& pair) {
+    if (pair.failing) fail(pair);
     if (pair.handle.state < kRtr || pair.handle.state > kRts) return;
     send_some(pair);
     // Some at a time: the reader has a say.
     for (int i = 0; i < 16 && receive_some(pair); ++i) {}
+}
+
+// Asked by the engine without the mutex: of what only it changes, and of what is shared anyway.
+static bool has_work(const QueuePair& pair, int64_t now) {
+    if (pair.failing || pair.given) return true;
+    if (!pair.timed.empty() && pair.timed.front().ends <= now) return true;
+    if (pair.receiving && pair.received == pair.length) return pair.due <= now;
+    uint32_t side = pair.generation & 1;
+    return pair.slot->head[side].load(std::memory_order_acquire) !=
+           pair.slot->tail[side].load(std::memory_order_relaxed);
+}
+
+// On any processor, also where the rank is bound to one: a device has none of these.
+void run_engine(Context& context) {
+#if defined(__linux__)
+    cpu_set_t all;
+    std::memset(&all, 0xff, sizeof all);
+    sched_setaffinity(0, sizeof all, &all);
+#endif
+    constexpr int kIdleMost = 2000;
+    for (int idle = 0; !context.ends; ++idle) {
+        {
+            std::lock_guard moving(context.moving);
+            int64_t now = clock_now();
+            for (QueuePair* each : context.pairs) {
+                if (!has_work(*each, now)) continue;
+                std::lock_guard guard(context.mutex);
+                progress(*each);
+                each->given = !each->leaving.empty();
+                idle = 0;
+            }
+        }
+        while (context.wait_moving > 0) std::this_thread::yield();
+        if (idle > kIdleMost) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
 }
 
 // ---- without calls
@@ -348,7 +401,7 @@ static void run_sender(Context& context) {
         context.sender_sleeps = true;
         context.wake.wait(lock, [&] { return context.ends || any_leaves(context); });
         context.sender_sleeps = false;
-        if (context.wake.wait_for(lock, kEvery, [&] { return context.ends; })) return;
+        if (context.wake.wait_for(lock, kEvery, [&] { return context.ends.load(); })) return;
         for (QueuePair* each : context.pairs)
             if (each->handle.state == kRts) send_some(*each);
     }
@@ -361,13 +414,13 @@ void send_later(Context& context) {
 }
 
 Context::~Context() {
-    if (!sender.joinable()) return;
     {
         std::lock_guard guard(mutex);
         ends = true;
     }
     wake.notify_one();
-    sender.join();
+    if (sender.joinable()) sender.join();
+    if (mover.joinable()) mover.join();
 }
 
 int poll(Cq* handle, int entries, Wc* out) {
@@ -375,7 +428,7 @@ int poll(Cq* handle, int entries, Wc* out) {
     Context& context = context_of(handle->context);
     std::lock_guard guard(context.mutex);
     if (context.device->lost || queue.overrun) return -1;
-    if (queue.ready.size() < static_cast<size_t>(entries))
+    if (!context.engine && queue.ready.size() < static_cast<size_t>(entries))
         for (QueuePair* each : queue.users) progress(*each);
     int found = 0;
     for (; found < entries && !queue.ready.empty(); ++found) {

@@ -111,6 +111,7 @@ static verbs::Context* open_device(Device* handle) {
     made->device = &device;
     made->number = number;
     made->wires = own;
+    made->engine = device.engine;
     made->random.seed(static_cast<unsigned>(getpid() * 31 + number));
     made->handle.device = handle;
     made->handle.ops.poll_cq = poll;
@@ -168,7 +169,7 @@ static int refusal(Context& context, bool in_use) {
 static int deregister(Mr* handle) {
     auto* region = reinterpret_cast<Region*>(handle);
     Context& context = context_of(handle->context);
-    std::lock_guard guard(context.mutex);
+    Standstill guard(context);
     bool in_use =
         std::any_of(context.pairs.begin(), context.pairs.end(), [&](const QueuePair* each) {
             return each->handle.pd == handle->pd && uses(*each, *region);
@@ -238,7 +239,7 @@ static int destroy_queue(verbs::Cq* handle) {
 
 static verbs::Qp* create_pair(verbs::Pd* pd, QpInitAttr* asked) {
     Context& context = context_of(pd->context);
-    std::lock_guard guard(context.mutex);
+    Standstill guard(context);
     auto refuse = [](int why) -> verbs::Qp* { return errno = why, nullptr; };
     if (context.device->lost) return refuse(EIO);
     if (asked->qp_type != (context.device->reliable ? kRc : kUc)) return refuse(EOPNOTSUPP);
@@ -271,6 +272,8 @@ static verbs::Qp* create_pair(verbs::Pd* pd, QpInitAttr* asked) {
     made->handle.qp_type = asked->qp_type;
     made->handle.qp_num = number_of(context.number, index, made->generation);
     context.pairs.push_back(made);
+    if (context.engine && !context.mover.joinable())
+        context.mover = std::thread([&context] { run_engine(context); });
     for (Cq* each : {asked->send_cq, asked->recv_cq}) {
         auto& users = reinterpret_cast<CompletionQueue*>(each)->users;
         if (std::find(users.begin(), users.end(), made) == users.end()) users.push_back(made);
@@ -281,7 +284,7 @@ static verbs::Qp* create_pair(verbs::Pd* pd, QpInitAttr* asked) {
 static int destroy_pair(verbs::Qp* handle) {
     auto* pair = reinterpret_cast<QueuePair*>(handle);
     Context& context = context_of(handle->context);
-    std::lock_guard guard(context.mutex);
+    Standstill guard(context);
     if (int why = refusal(context, false)) return why;
     progress(*pair);
     std::erase(context.pairs, pair);
@@ -335,7 +338,7 @@ static int to_ready_to_send(const QueuePair& pair, int mask) {
 static int modify_pair(verbs::Qp* handle, QpAttr* attr, int mask) {
     auto& pair = *reinterpret_cast<QueuePair*>(handle);
     Context& context = context_of(handle->context);
-    std::lock_guard guard(context.mutex);
+    Standstill guard(context);
     if (context.device->lost) return EIO;
     if (!(mask & kMaskState)) return EINVAL;
     int wrong = 0;

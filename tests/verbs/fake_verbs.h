@@ -1,7 +1,8 @@
 // tests/verbs/fake_verbs.h: the objects behind the fake verbs library's handles.
 // Idea: post_send and poll_cq move bytes between queue pairs of processes through the rings of
 // fabric.h, as far as there is room and there are posted receives. What is posted leaves a device
-// without further calls: a thread moves what has waited for a while.
+// without further calls: a thread moves what has waited for a while. A device with an engine has a
+// thread that moves all: it copies without the mutex, and holds `moving` meanwhile.
 // With a rate or a latency bytes move as soon as they can, and what is modelled is when a message
 // counts as sent and as arrived, so that the time for copying lies within.
 #pragma once
@@ -9,6 +10,7 @@
 #include "btl/rdma/verbs_abi.h"
 #include "tests/verbs/fabric.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -42,7 +44,12 @@ struct Context {
     std::vector<QueuePair*> pairs;
     std::thread sender;
     std::condition_variable_any wake;
-    bool sender_sleeps = false, ends = false;
+    bool sender_sleeps = false;
+    std::atomic<bool> ends = false;
+    bool engine = false;
+    std::mutex moving;                // locked before `mutex`
+    std::atomic<int> wait_moving{0};  // for it, beside the engine
+    std::thread mover;
     ~Context();
 };
 
@@ -105,7 +112,9 @@ struct QueuePair {
     size_t length = 0, received = 0;
     int64_t due = 0;
     bool fits = false;
-    bool stuck = false;  // it had too many long messages
+    bool stuck = false;    // it had too many long messages
+    // For the engine to do, which takes the mutex only where there is something.
+    std::atomic<bool> failing = false, given = false;
     // The other end.
     QueuePairSlot* peer = nullptr;
     uint32_t peer_generation = 0;
@@ -128,6 +137,28 @@ inline std::byte* ring_of(std::byte* wires, int slot, uint32_t generation) {
 inline Context& context_of(verbs::Context* handle) { return *reinterpret_cast<Context*>(handle); }
 
 void progress(QueuePair& pair);
+void run_engine(Context& context);
+// Nothing moves, and nobody else calls, while it stands.
+class Standstill {
+public:
+    explicit Standstill(Context& context) : context_(context) {
+        if (context.engine) {
+            ++context.wait_moving;
+            context.moving.lock();
+            --context.wait_moving;
+        }
+        context.mutex.lock();
+    }
+    ~Standstill() {
+        context_.mutex.unlock();
+        if (context_.engine) context_.moving.unlock();
+    }
+    Standstill(const Standstill&) = delete;
+    Standstill& operator=(const Standstill&) = delete;
+
+private:
+    Context& context_;
+};
 // With the context's mutex held: something may wait.
 void send_later(Context& context);
 void complete(verbs::Cq* queue, QueuePair& pair, uint64_t wr_id, verbs::WcStatus status,

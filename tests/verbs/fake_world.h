@@ -16,7 +16,9 @@ struct FakeWorld {
     explicit FakeWorld(const std::string& cables) {
         char pattern[] = "/tmp/pomona-verbs-XXXXXX";
         directory = mkdtemp(pattern);
-        std::ofstream(directory + "/cables") << cables;
+        // Of all tests of a program: "engine * * on".
+        const char* more = std::getenv("POMONA_TEST_CABLES");
+        std::ofstream(directory + "/cables") << cables << '\n' << (more ? more : "") << '\n';
         setenv("POMONA_TEST_FABRIC", directory.c_str(), 1);
         setenv("POMONA_VERBS", POMONA_FAKE_LIBRARY, 1);
     }
