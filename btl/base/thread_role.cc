@@ -13,7 +13,8 @@
 namespace pomona {
 
 static const char kOurs[] = "pomona-", kProgress[] = "pomona-progress",  // at most 15 characters
-    kHelper[] = "pomona-helper", kWriter[] = "pomona-writer", kDriver[] = "pomona-driver";
+    kHelper[] = "pomona-helper", kWriter[] = "pomona-writer", kDriver[] = "pomona-driver",
+    kCopier[] = "pomona-copier";
 static thread_local bool makes_progress = false;
 
 bool is_progress_thread() { return makes_progress; }
@@ -36,6 +37,8 @@ void become_progress_thread() {
 void become_helper_thread() { set_role(kHelper); }
 
 void become_writer_thread() { set_role(kWriter); }
+
+void become_copier_thread() { set_role(kCopier); }
 
 void become_driver_thread() { set_role(kDriver); }
 

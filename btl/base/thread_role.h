@@ -10,6 +10,7 @@ namespace pomona {
 void become_progress_thread();
 void become_helper_thread();  // coll/helper.h
 void become_writer_thread();  // btl/tcp/away_writer.h
+void become_copier_thread();  // btl/rdma/copiers.h
 void become_driver_thread();  // btl/rdma/driver.h, and who opens a device
 // Whether the calling thread is the progress thread.
 bool is_progress_thread();

@@ -139,7 +139,9 @@ void RdmaEndpoint::begin_try() {
         Reason why;
         if (!owner_.devices().take(peer, owner_.path(), now.own) ||
             !cable_->make(owner_.devices()[now.own],
-                          {++attempt_, stride_, owner_.checks(), owner_.pairs_type()}, why)) {
+                          {++attempt_, stride_, owner_.checks(), owner_.pairs_type(),
+                           &owner_.devices().copiers()},
+                          why)) {
             drop_cable();
             if (!why.what.empty()) note(why);
             continue;
@@ -298,7 +300,8 @@ void RdmaEndpoint::offered(const Words& words) {
     } else {
         cable_ = std::make_unique<Cable>();
         look_for_neighbour(devices[words.device].name(), words.end.gid);
-        Cable::Options options{attempt_, stride, owner_.checks(), words.end.type};
+        Cable::Options options{attempt_, stride, owner_.checks(), words.end.type,
+                               &owner_.devices().copiers()};
         made = cable_->make(devices[words.device], options, why) && cable_->connect(words.end, why);
     }
     Words answer{made ? Word::accept : Word::refuse, attempt_};

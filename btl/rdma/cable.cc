@@ -277,7 +277,7 @@ std::byte* Cable::payload_slot(int which) {
 }
 
 uint32_t Cable::slot_checksum(int which, size_t length) {
-    return apart(length) ? crc32c({payload_slot(which), length}) : 0;
+    return apart(length) ? options_.copiers->sum(nullptr, {payload_slot(which), length}) : 0;
 }
 
 uint32_t Cable::copy_to_slot(int which, const Parts& payload, size_t from, size_t length,
@@ -285,7 +285,7 @@ uint32_t Cable::copy_to_slot(int which, const Parts& payload, size_t from, size_
     std::byte* to = payload_slot(which);
     bool checks = whole && apart(length);
     if (payload.second.empty()) {
-        if (checks) return crc32c_copied(to, payload.first.subspan(from, length));
+        if (checks) return options_.copiers->sum(to, payload.first.subspan(from, length));
         if (length != 0) std::memcpy(to, payload.first.data() + from, length);
         return 0;
     }

@@ -6,6 +6,7 @@
 // receive would be lost.
 #pragma once
 
+#include "btl/rdma/copiers.h"
 #include "btl/rdma/termination.h"
 #include "btl/rdma/wire.h"
 
@@ -30,6 +31,7 @@ public:
         size_t stride = 0;  // of long messages; 4 KiB: there is no second queue pair
         bool checks = false;
         verbs::QpType type{};  // of queue pairs; 0: the first that the device has
+        Copiers* copiers = nullptr;  // borrowed
     };
     bool make(Device& device, const Options& options, Reason& why);
     const EndPlace& end() const { return end_; }

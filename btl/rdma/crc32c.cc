@@ -315,6 +315,32 @@ uint32_t crc32c(ConstBytes bytes) {
 
 uint32_t crc32c_copied(std::byte* to, ConstBytes from) { return ~kSum(~0u, from, to); }
 
+uint32_t crc32c_state(uint32_t state, ConstBytes bytes, std::byte* to) {
+    return kSum(state, bytes, to);
+}
+
+// The product of two polynomials modulo that of the checksum, highest power first.
+static constexpr uint32_t product(uint32_t one, uint32_t other) {
+    uint32_t out = 0;
+    for (uint32_t bit = 1u << 31; bit != 0; bit >>= 1) {
+        if (one & bit) out ^= other;
+        other = (other >> 1) ^ (other & 1 ? 0x82f63b78u : 0);
+    }
+    return out;
+}
+
+// x to the power of the bits of kCrcPart: what so many bytes behind a state do to it.
+static constexpr uint32_t part_forward() {
+    uint32_t power = 1u << 30;
+    for (size_t bits = 1; bits < 8 * kCrcPart; bits *= 2) power = product(power, power);
+    return power;
+}
+
+uint32_t crc32c_joined(uint32_t first, uint32_t second) {
+    constexpr uint32_t kForward = part_forward();
+    return product(kForward, first) ^ second;
+}
+
 uint32_t crc32c_plain(ConstBytes bytes) { return ~by_table(~0u, bytes); }
 
 }  // namespace pomona::rdma

@@ -30,6 +30,15 @@ std::shared_ptr<Devices> Devices::open(const Params& params, std::string& why) {
     return nullptr;
 }
 
+// One cable is no quicker than one thread; each further one gets a thread, up to three in all.
+void Devices::start_copiers(const Params& params, int cores) {
+    constexpr int kMost = 2;
+    int threads = std::min({kMost, cores, static_cast<int>(devices_.size()) - 1});
+    if (params.rdma_copy_threads == "none") threads = 0;
+    else if (params.rdma_copy_threads != "auto") threads = params.rdma_copy_threads[0] - '0';
+    copiers_ = std::make_unique<Copiers>(std::max(threads, 0));
+}
+
 int Devices::paths() const { return static_cast<int>(std::clamp(size(), size_t{1}, kPathsMost)); }
 
 bool Devices::take(int peer, int path, size_t device) {

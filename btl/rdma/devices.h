@@ -5,6 +5,7 @@
 #pragma once
 
 #include "btl/base/params.h"
+#include "btl/rdma/copiers.h"
 #include "btl/rdma/verbs.h"
 
 #include <map>
@@ -17,6 +18,9 @@ class Devices {
 public:
     // Opens the verbs library. Null where there is none, or no device: `why` says so.
     static std::shared_ptr<Devices> open(const Params& params, std::string& why);
+    // Of all paths; `cores`: that this rank has for itself, beside one.
+    void start_copiers(const Params& params, int cores);
+    Copiers& copiers() { return *copiers_; }
 
     size_t size() const { return devices_.size(); }
     Device& operator[](size_t index) { return *devices_[index]; }
@@ -33,6 +37,7 @@ public:
 
 private:
     std::vector<std::unique_ptr<Device>> devices_;
+    std::unique_ptr<Copiers> copiers_ = std::make_unique<Copiers>(0);
     std::map<std::pair<int, int>, size_t> taken_;  // by peer and path
     std::set<int> chosen_;
 };

@@ -5,7 +5,6 @@
 #include "btl/base/format.h"
 #include "btl/base/messages.h"
 #include "btl/link/link.h"
-#include "btl/rdma/crc32c.h"
 
 #include <algorithm>
 #include <cstring>
@@ -208,7 +207,7 @@ void RdmaEndpoint::message(int pair, const MessageHead& head, ConstBytes payload
         return sink_->arrive(peer, head.header, payload);
     }
     if (head.kind == MessageKind::probe) {
-        if (payload_is_sound(head, payload)) probe_came(pair);
+        if (payload_is_sound(head, payload, owner_.devices().copiers())) probe_came(pair);
         return;
     }
     // The leader sends frames only when it is through: its `go` may come later.
@@ -256,8 +255,9 @@ bool RdmaEndpoint::bring(const MessageHead& head, ConstBytes& payload) {
     bool asks = head.checked == Checked::apart;
     std::byte* place = asks ? sink_->place(peer, head.header, payload.size()) : nullptr;
     if (stopped_) return false;
-    if (!place) return payload_is_sound(head, payload);
-    uint32_t checksum = crc32c_copied(place, payload);
+    Copiers& copiers = owner_.devices().copiers();
+    if (!place) return payload_is_sound(head, payload, copiers);
+    uint32_t checksum = copiers.sum(place, payload);
     if (checksum != head.offset) {
         sink_->displaced(peer, head.header, payload.size());
         return false;

@@ -24,6 +24,7 @@ struct RdmaOptions {
     int rank = 0;
     Clock* clock = nullptr;  // borrowed
     rdma::Plan plan{};       // by which queue pairs are shared out
+    int spare_cores = 0;     // that this rank has for itself, beside one
 };
 
 // Opens the verbs library, and makes a transport for each path that there may be to a peer. None

@@ -26,6 +26,7 @@
 // little-endian.
 #pragma once
 
+#include "btl/rdma/copiers.h"
 #include "btl/rdma/limits.h"
 #include "btl/rdma/verbs.h"
 #include "btl/transport.h"
@@ -65,7 +66,7 @@ constexpr size_t room_in(size_t stride) { return stride - sizeof(MessageHead); }
 // written it, or it was changed, as far as its first checksum tells.
 const MessageHead* sound_head(ConstBytes message, bool checked);
 // Is the payload what was sent, as far as its own checksum tells?
-bool payload_is_sound(const MessageHead& head, ConstBytes payload);
+bool payload_is_sound(const MessageHead& head, ConstBytes payload, Copiers& copiers);
 
 enum class Word : uint8_t {
     offer = 1,

@@ -58,9 +58,10 @@ wire=("$build/libwire.a" "$build/libaccel.a")
 mapfile -t objects < <(several -O1 "${gtest[@]}" -- tests/unit/btl_base.cc tests/property/datatype_random.cc)
 "$cxx" -static -o "$build/wire" "${objects[@]}" "${wire[@]}" "$build/libgtest.a" -lpthread
 checksum_test=$(compile tests/verbs/crc32c_test.cc -O1 "${gtest[@]}")
-"$cxx" -static -o "$build/checksum" "$checksum_test" "$(compile btl/rdma/crc32c.cc -O2)" "$build/libgtest.a" -lpthread
-"$cxx" -static -o "$build/checksum_mac" "$checksum_test" \
-    "$(compile btl/rdma/crc32c.cc -O2 -march=armv8.4-a+crypto+sha3)" "$build/libgtest.a" -lpthread
+mapfile -t objects < <(several -O1 -- btl/rdma/copiers.cc btl/base/{thread_role,word_wait}.cc)
+objects+=("$checksum_test" "$build/libgtest.a" -lpthread)
+"$cxx" -static -o "$build/checksum" "$(compile btl/rdma/crc32c.cc -O2)" "${objects[@]}"
+"$cxx" -static -o "$build/checksum_mac" "$(compile btl/rdma/crc32c.cc -O2 -march=armv8.4-a+crypto+sha3)" "${objects[@]}"
 replay=$(compile tests/fuzz/replay.cc -O1)
 for name in wire shm_ring; do
     "$cxx" -static -o "$build/replay_$name" "$replay" "$(compile tests/fuzz/$name.cc -O1)" "${wire[@]}"

@@ -48,7 +48,8 @@ static void message(ConstBytes bytes, bool checked, bool mended) {
     must(head->length <= head->total);
     if (head->checked == rdma::Checked::apart) must(head->length == head->total);
     else must(head->offset <= head->total - head->length);
-    rdma::payload_is_sound(*head, {slot + sizeof *head, head->length});
+    static rdma::Copiers alone(0);
+    rdma::payload_is_sound(*head, {slot + sizeof *head, head->length}, alone);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,6 +1,7 @@
 // tests/verbs/crc32c_test.cc: the checksum of messages by RDMA, by each form that this processor has
 // (a table, an instruction, products in vectors). Arm's run under qemu: tests/cross/aarch64.sh.
 #include "btl/base/random.h"
+#include "btl/rdma/copiers.h"
 #include "btl/rdma/crc32c.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <unistd.h>
 
 namespace pomona {
 namespace {
@@ -40,6 +42,30 @@ TEST(Crc32c, is_the_same_by_each_form) {
             EXPECT_EQ(form.sum(state, any, copy.data() + before), on) << form.name;
             EXPECT_EQ(copy, wanted) << form.name << ", " << any.size() << " behind " << before;
         }
+    }
+}
+
+// By threads that come and go, of all lengths that are cut in parts, and into memory that nobody
+// else may touch.
+TEST(Crc32c, is_the_same_in_parts) {
+    Random random(11);
+    std::vector<std::byte> bytes(300 << 10);
+    for (auto& each : bytes) each = static_cast<std::byte>(random.next());
+    for (int threads : {0, 1, 3}) {
+        rdma::Copiers copiers(threads);
+        for (int i = 0; i < 1500; ++i) {
+            size_t length = i % 3 == 0 ? size_t{64} << 10 : random.below(bytes.size() - 200);
+            size_t from = random.below(200), to = random.below(70);
+            ConstBytes part{bytes.data() + from, length};
+            uint32_t alone = rdma::crc32c(part);
+            ASSERT_EQ(copiers.sum(nullptr, part), alone) << length << " bytes";
+            std::vector<std::byte> copy(to + length + 70, std::byte{0xa5}), wanted = copy;
+            std::copy(part.begin(), part.end(), wanted.begin() + static_cast<ptrdiff_t>(to));
+            ASSERT_EQ(copiers.sum(copy.data() + to, part), alone) << length << " bytes";
+            ASSERT_EQ(copy, wanted) << length << " bytes";
+            if (i % 500 == 499) usleep(2000);  // they fall asleep
+        }
+        EXPECT_EQ(copiers.helped() > 0, threads > 0);
     }
 }
 

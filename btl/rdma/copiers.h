@@ -1,0 +1,70 @@
+// btl/rdma/copiers.h: threads that copy parts of long payloads, and sum them up, with the one that
+// moves messages.
+// Idea: between machines that several cables join one thread's copies are slower than the cables
+// (docs/bench/rdma_mesh.json). A payload is cut in parts, which whoever is free takes, one after the
+// other; checksums of parts are joined. So a thread without a core delays nobody but by the part
+// that it has begun. They look for work for a while, and sleep when there is none; to wake one
+// takes longer than a payload, so only many payloads in a row do.
+// Cost: a part's bytes travel to another core's cache and back; some 0.1 us for each payload.
+#pragma once
+
+#include "btl/base/bytes.h"
+#include "btl/base/clock.h"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace pomona::rdma {
+
+class Copiers {
+public:
+    // As many threads as are to be had, from the first long payload on.
+    explicit Copiers(int threads) : wanted_(threads) {}
+    ~Copiers();
+    Copiers(const Copiers&) = delete;
+    Copiers& operator=(const Copiers&) = delete;
+
+    // The checksum of `bytes` (CRC32C), which are copied to `to` as well unless that is null. By one
+    // thread at a time.
+    uint32_t sum(std::byte* to, ConstBytes bytes);
+    // Parts that the threads have done.
+    uint64_t helped() const { return helped_; }
+
+private:
+    static constexpr size_t kPartsMost = 1024;
+    // Payloads in a row, each of which begins so soon after the last, of so many bytes wake them.
+    static constexpr Nanoseconds kRow = 100'000;
+    static constexpr size_t kWakeFrom = 256 << 10;
+
+    void start();
+    void wake_if_worth(size_t length);
+    bool take_part();
+    void run();
+
+    const int wanted_;
+    bool started_ = false;
+    Nanoseconds last_ = 0;  // payload
+    size_t row_ = 0;        // bytes
+    uint64_t helped_ = 0;
+    std::vector<std::thread> threads_;
+
+    // The payload that is under way. Its number, and below it that of the next part, or kClosed
+    // while what follows is written: who takes a part has seen what belongs to it.
+    static constexpr uint32_t kClosed = UINT32_MAX;
+    alignas(128) std::atomic<uint64_t> ticket_{kClosed};
+    std::atomic<const std::byte*> from_{nullptr};
+    std::atomic<std::byte*> to_{nullptr};
+    std::atomic<size_t> first_{0};  // bytes of the first part; the others have kCrcPart
+    std::atomic<uint32_t> parts_{0};
+    alignas(128) std::atomic<uint32_t> over_{0};  // parts
+    std::array<uint32_t, kPartsMost> sums_{};
+    alignas(128) std::atomic<int> asleep_{0};
+    std::atomic<uint32_t> wakes_{0};
+    std::atomic<bool> stop_{false};
+};
+
+}  // namespace pomona::rdma
