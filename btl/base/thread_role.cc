@@ -14,7 +14,7 @@ namespace pomona {
 
 static const char kOurs[] = "pomona-", kProgress[] = "pomona-progress",  // at most 15 characters
     kHelper[] = "pomona-helper", kWriter[] = "pomona-writer", kDriver[] = "pomona-driver",
-    kCopier[] = "pomona-copier";
+                  kCopier[] = "pomona-copier";
 static thread_local bool makes_progress = false;
 
 bool is_progress_thread() { return makes_progress; }

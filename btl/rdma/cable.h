@@ -30,7 +30,7 @@ public:
         uint32_t attempt = 0;
         size_t stride = 0;  // of long messages; 4 KiB: there is no second queue pair
         bool checks = false;
-        verbs::QpType type{};  // of queue pairs; 0: the first that the device has
+        verbs::QpType type{};        // of queue pairs; 0: the first that the device has
         Copiers* copiers = nullptr;  // borrowed
     };
     bool make(Device& device, const Options& options, Reason& why);

@@ -5,6 +5,7 @@
 #include "btl/base/word_wait.h"
 #include "btl/rdma/crc32c.h"
 
+#include <algorithm>
 #include <chrono>
 #include <system_error>
 
@@ -34,32 +35,56 @@ Copiers::~Copiers() {
 void Copiers::start() {
     started_ = true;
     try {
-        while (threads_.size() < static_cast<size_t>(wanted_))
-            threads_.emplace_back([this] { run(); });
+        while (threads_.size() < wanted_) threads_.emplace_back([this] { run(); });
     } catch (const std::system_error&) {}  // it goes with fewer
 }
 
-void Copiers::wake_if_worth(size_t length) {
-    Nanoseconds time = now();
-    row_ = time - last_ < kRow ? row_ + length : length;
-    last_ = time;
-    if (row_ < kWakeFrom) return;
+void Copiers::wake() {
     if (!started_) start();
     if (asleep_.load(std::memory_order_relaxed) == 0) return;
     wakes_.fetch_add(1, std::memory_order_seq_cst);
     WordWait::system().wake_all(wakes_);
 }
 
+// One that was interrupted for long must not decide for long.
+void Copiers::Pace::took(Nanoseconds time, size_t bytes) {
+    constexpr double kMost = 8, kWeight = 8;
+    double cost = static_cast<double>(time) / static_cast<double>(bytes);
+    each = each == 0 ? cost : each + (std::min(cost, kMost * each) - each) / kWeight;
+}
+
+// Does this payload go in parts? The first phase goes without threads, the second one with them.
+bool Copiers::helps(Nanoseconds time, size_t length) {
+    row_ = time - last_ < kRow ? row_ + length : length;
+    last_ = time;
+    if (row_ < kWakeFrom) return false;
+    uint32_t phase = payloads_ / kPhase;
+    if (phase < 2) return phase == 1;
+    bool better = together_.each < alone_.each;
+    return phase % kTrial == 0 ? !better : better;
+}
+
 uint32_t Copiers::sum(std::byte* to, ConstBytes bytes) {
     size_t parts = bytes.size() / kCrcPart;
     if (wanted_ == 0 || parts < 2 || parts > kPartsMost)
         return to ? crc32c_copied(to, bytes) : crc32c(bytes);
-    wake_if_worth(bytes.size());
+    Nanoseconds begin = now();
+    bool together = helps(begin, bytes.size());
+    if (together) wake();
+    uint32_t sum = together ? sum_of_parts(to, bytes, parts) : ~crc32c_state(~0u, bytes, to);
+    bool measured = row_ >= kWakeFrom && payloads_ % kPhase >= kWaking;
+    if (measured) (together ? together_ : alone_).took(now() - begin, bytes.size());
+    if (row_ >= kWakeFrom) ++payloads_;
+    return sum;
+}
+
+uint32_t Copiers::sum_of_parts(std::byte* to, ConstBytes bytes, size_t parts) {
+    // Who sees one of these sees, too, that the ticket is closed.
     uint64_t number = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
-    from_.store(bytes.data(), std::memory_order_relaxed);
-    to_.store(to, std::memory_order_relaxed);
-    first_.store(bytes.size() - (parts - 1) * kCrcPart, std::memory_order_relaxed);
-    parts_.store(static_cast<uint32_t>(parts), std::memory_order_relaxed);
+    from_.store(bytes.data(), std::memory_order_release);
+    to_.store(to, std::memory_order_release);
+    first_.store(bytes.size() - (parts - 1) * kCrcPart, std::memory_order_release);
+    parts_.store(static_cast<uint32_t>(parts), std::memory_order_release);
     over_.store(0, std::memory_order_relaxed);
     ticket_.store(number << 32, std::memory_order_release);
     uint32_t own = 0;
@@ -81,10 +106,10 @@ bool Copiers::take_part() {
     uint64_t ticket = ticket_.load(std::memory_order_acquire);
     for (;;) {
         auto part = static_cast<uint32_t>(ticket);
-        if (part == kClosed || part >= parts_.load(std::memory_order_relaxed)) return false;
-        const std::byte* from = from_.load(std::memory_order_relaxed);
-        std::byte* to = to_.load(std::memory_order_relaxed);
-        size_t first = first_.load(std::memory_order_relaxed);
+        if (part == kClosed || part >= parts_.load(std::memory_order_acquire)) return false;
+        const std::byte* from = from_.load(std::memory_order_acquire);
+        std::byte* to = to_.load(std::memory_order_acquire);
+        size_t first = first_.load(std::memory_order_acquire);
         if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
                                            std::memory_order_acquire))
             continue;

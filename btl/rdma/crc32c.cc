@@ -239,8 +239,7 @@ struct Products128 {
         vst1q_u8(reinterpret_cast<uint8_t*>(to), vreinterpretq_u8_u64(bytes));
     }
     template <int bits> POMONA_CRC_TARGET_128 static Vector brought(Vector from, Vector onto) {
-        const poly64x2_t by =
-            vcombine_p64(vcreate_p64(kFirst<bits>), vcreate_p64(kSecond<bits>));
+        const poly64x2_t by = vcombine_p64(vcreate_p64(kFirst<bits>), vcreate_p64(kSecond<bits>));
         const poly64x2_t parts = vreinterpretq_p64_u64(from);
         Vector first = vreinterpretq_u64_p128(
             vmull_p64(vgetq_lane_p64(parts, 0), static_cast<poly64_t>(kFirst<bits>)));

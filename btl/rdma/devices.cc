@@ -15,6 +15,7 @@ std::shared_ptr<Devices> Devices::open(const Params& params, std::string& why) {
     auto library = Library::open(why);
     if (!library) return nullptr;
     auto out = std::make_shared<Devices>();
+    out->copiers_ = std::make_unique<Copiers>(params.rdma_copy_threads);
     Reason hangs;
     for (std::string& name : device_names(library, params.rdma_devices, hangs))
         out->devices_.push_back(std::make_unique<Device>(library, std::move(name)));
@@ -28,15 +29,6 @@ std::shared_ptr<Devices> Devices::open(const Params& params, std::string& why) {
     why = format(messages::rdma_no_device, library->path,
                  params.rdma_devices.empty() ? "" : " of those in rdma_devices");
     return nullptr;
-}
-
-// One cable is no quicker than one thread; each further one gets a thread, up to three in all.
-void Devices::start_copiers(const Params& params, int cores) {
-    constexpr int kMost = 2;
-    int threads = std::min({kMost, cores, static_cast<int>(devices_.size()) - 1});
-    if (params.rdma_copy_threads == "none") threads = 0;
-    else if (params.rdma_copy_threads != "auto") threads = params.rdma_copy_threads[0] - '0';
-    copiers_ = std::make_unique<Copiers>(std::max(threads, 0));
 }
 
 int Devices::paths() const { return static_cast<int>(std::clamp(size(), size_t{1}, kPathsMost)); }

@@ -18,9 +18,7 @@ class Devices {
 public:
     // Opens the verbs library. Null where there is none, or no device: `why` says so.
     static std::shared_ptr<Devices> open(const Params& params, std::string& why);
-    // Of all paths; `cores`: that this rank has for itself, beside one.
-    void start_copiers(const Params& params, int cores);
-    Copiers& copiers() { return *copiers_; }
+    Copiers& copiers() { return *copiers_; }  // of all paths
 
     size_t size() const { return devices_.size(); }
     Device& operator[](size_t index) { return *devices_[index]; }
@@ -37,7 +35,7 @@ public:
 
 private:
     std::vector<std::unique_ptr<Device>> devices_;
-    std::unique_ptr<Copiers> copiers_ = std::make_unique<Copiers>(0);
+    std::unique_ptr<Copiers> copiers_;
     std::map<std::pair<int, int>, size_t> taken_;  // by peer and path
     std::set<int> chosen_;
 };

@@ -237,7 +237,6 @@ std::vector<std::unique_ptr<Transport>> make_rdma_transports(const Params& param
     check(options.clock != nullptr, options.rank);
     std::vector<std::unique_ptr<Transport>> out;
     auto devices = Devices::open(params, why);
-    if (devices) devices->start_copiers(params, options.spare_cores);
     for (int path = 0; devices && path < devices->paths(); ++path)
         out.push_back(std::make_unique<RdmaTransport>(params, counters, options, devices, path));
     return out;

@@ -8,9 +8,9 @@
 //
 // Files: verbs_abi.h, verbs.* the library and its devices; driver.* a thread for calls that may not
 // return; limits.h what Macs allow; wire.* messages and words; cable.* queue pairs, memory, credit;
-// endpoint.*, agree.cc one path; devices.*, rdma.cc all of a process; neighbour.* who is at a
-// cable's other end; plan.* who gets queue pairs; survey.* what people are told of devices;
-// termination.* what is given back before a process ends.
+// crc32c.*, copiers.* checksums, and threads that copy; endpoint.*, agree.cc one path; devices.*,
+// rdma.cc all of a process; neighbour.* who is at a cable's other end; plan.* who gets queue pairs;
+// survey.* what people are told of devices; termination.* what is given back before a process ends.
 #pragma once
 
 #include "btl/base/counters.h"
@@ -24,7 +24,6 @@ struct RdmaOptions {
     int rank = 0;
     Clock* clock = nullptr;  // borrowed
     rdma::Plan plan{};       // by which queue pairs are shared out
-    int spare_cores = 0;     // that this rank has for itself, beside one
 };
 
 // Opens the verbs library, and makes a transport for each path that there may be to a peer. None

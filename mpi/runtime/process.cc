@@ -196,19 +196,15 @@ Status Process::start(int wanted_level, std::unique_ptr<Wireup> given) {
     return {};
 }
 
-// Another rank's core is not taken: those to which a rank is bound are its own, else the ranks of a
-// machine share them.
-int Process::spare_cores() const {
-    const Job& here = job();
-    int usable = usable_cores();
-    int own = usable < machine_cores() ? usable : usable / std::max(here.local_size, 1);
-    return here.oversubscribed ? 0 : std::max(own - 1, 0);
-}
-
+// Another rank's core is not taken: of a rank that is bound two are its own, else each rank of the
+// machine is to have two.
 bool Process::has_helping_thread(bool given_transports) const {
+    const Job& here = job();
     if (params.reduce_thread != "auto") return params.reduce_thread == "thread" && !simulated;
     if (given_transports) return false;  // whose time may be another one
-    return !on_one_node(job()) && spare_cores() > 0;
+    int usable = usable_cores();
+    int wanted = usable < machine_cores() ? 2 : 2 * here.local_size;
+    return !on_one_node(here) && !here.oversubscribed && usable >= wanted;
 }
 
 // For `pomona top`, which does without them where this fails.
@@ -405,7 +401,7 @@ void Process::add_rdma(std::vector<std::unique_ptr<Transport>>& paths, const tcp
     for (int rank = job().first; rank < job().size; ++rank) machines.push_back(job().node(rank));
     Transport* near = transport_named(transports, "shm");
     rdma::Plan plan(job().rank, std::move(machines), job().first, params.rdma_owner);
-    RdmaOptions options{job().rank, &clock, plan, spare_cores()};
+    RdmaOptions options{job().rank, &clock, plan};
     std::vector<std::unique_ptr<Transport>> made;
     if (!shared.encrypts(tcp::InterfaceKind::thunderbolt))
         made = make_rdma_transports(params, counters, std::move(options), why);

@@ -144,7 +144,6 @@ public:
 
 private:
     void show_counters();
-    int spare_cores() const;  // of this rank, beside one
     bool has_helping_thread(bool given_transports) const;
     void start_watching(bool simulated);
     Status begin(std::unique_ptr<Wireup> given);

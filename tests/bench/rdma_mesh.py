@@ -2,14 +2,14 @@
 """rdma_mesh.py: allreduce among processes joined by fake cables, against what the cables allow.
 
 Usage: rdma_mesh.py BUILD [-m MACHINES ...] [-a ALGORITHM ...] [--rate MB_PER_SECOND] [-t SECONDS]
-[--json FILE]. One rank a machine, each two of which have a cable of the fake verbs library (tests/verbs) with 4.2 us
-of latency and a rate each way. Its devices have engines: threads that move bytes, so that a rank's
-own processor does what it would with hardware. These need processors too, one for each device, and
-copy a byte twice, which takes the machine's memory: what is found is the least that processors
-allow. TCP, of this machine here, may carry a part of messages from 1 MiB on, as Ethernet does
-beside cables. The bound is that of the cables, 2/p of the vector each
-way by each (all of it between two). By the quickest and the median of all calls, with checksums
-and without.
+[--json FILE]. One rank a machine, each two of which have a cable of the fake verbs library
+(tests/verbs) with 4.2 us of latency and a rate each way. Its devices have engines: threads that
+move bytes, so that a rank's own processor does what it would with hardware. These need processors
+too, one for each device, and copy a byte twice, which takes the machine's memory: what is found is
+the least that processors allow. TCP, of this machine here, may carry a part of messages from 1 MiB
+on, as Ethernet does beside cables. The bound is that of the cables, 2/p of the vector each way by
+each (all of it between two). By the quickest and the median of all calls, with checksums and
+without.
 """
 import argparse
 import json

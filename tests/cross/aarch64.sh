@@ -4,8 +4,8 @@
 # once on a CPU with half-precision and bfloat16 instructions, once with half only, once with
 # neither. Wire code: frames, addresses, parameters, rings and packed datatypes, with the mutated
 # inputs of tests/fuzz. Checksums: by products in vectors, compiled as for any Arm (the processor is
-# asked at run time) and as for a Mac's. Proves results, not speed, nor the weak order of memory. Needs
-# g++-aarch64-linux-gnu, qemu-user and the sources of GoogleTest.
+# asked at run time) and as for a Mac's. Proves results, not speed, nor the weak order of memory.
+# Needs g++-aarch64-linux-gnu, qemu-user and the sources of GoogleTest.
 # Usage: tests/cross/aarch64.sh [build folder]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)

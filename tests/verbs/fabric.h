@@ -75,8 +75,7 @@ struct DeviceState {
     int32_t other;  // the device at the cable's other end
     int32_t cable;
     int32_t end;
-    std::atomic<uint32_t> port_up, lost, regions, stall, hold, reliable, too_long_fails,
-        engine;
+    std::atomic<uint32_t> port_up, lost, regions, stall, hold, reliable, too_long_fails, engine;
     std::atomic<uint32_t> stuck;
     std::atomic<uint32_t> hang;     // which of kCalls
     std::atomic<uint32_t> granted;  // frames of a queue pair

@@ -112,7 +112,7 @@ struct QueuePair {
     size_t length = 0, received = 0;
     int64_t due = 0;
     bool fits = false;
-    bool stuck = false;    // it had too many long messages
+    bool stuck = false;  // it had too many long messages
     // For the engine to do, which takes the mutex only where there is something.
     std::atomic<bool> failing = false, given = false;
     // The other end.
