@@ -6,7 +6,6 @@
 #include "btl/rdma/crc32c.h"
 
 #include <algorithm>
-#include <chrono>
 #include <system_error>
 
 #include <sched.h>
@@ -18,12 +17,6 @@ static constexpr Nanoseconds kLooksFor = 100'000;
 static constexpr int kLooksPerClock = 64;
 // Who waits for a part that another thread has begun gives its core away after so many looks.
 static constexpr int kPatience = 20'000;
-
-static Nanoseconds now() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(
-               std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
 
 Copiers::~Copiers() {
     stop_.store(true, std::memory_order_seq_cst);
@@ -66,14 +59,13 @@ bool Copiers::helps(Nanoseconds time, size_t length) {
 
 uint32_t Copiers::sum(std::byte* to, ConstBytes bytes) {
     size_t parts = bytes.size() / kCrcPart;
-    if (wanted_ == 0 || parts < 2 || parts > kPartsMost)
-        return to ? crc32c_copied(to, bytes) : crc32c(bytes);
-    Nanoseconds begin = now();
+    if (wanted_ == 0 || parts < 2 || parts > kPartsMost) return ~crc32c_state(~0u, bytes, to);
+    Nanoseconds begin = clock_.now();
     bool together = helps(begin, bytes.size());
     if (together) wake();
     uint32_t sum = together ? sum_of_parts(to, bytes, parts) : ~crc32c_state(~0u, bytes, to);
     bool measured = row_ >= kWakeFrom && payloads_ % kPhase >= kWaking;
-    if (measured) (together ? together_ : alone_).took(now() - begin, bytes.size());
+    if (measured) (together ? together_ : alone_).took(clock_.now() - begin, bytes.size());
     if (row_ >= kWakeFrom) ++payloads_;
     return sum;
 }
@@ -123,7 +115,8 @@ bool Copiers::take_part() {
 
 void Copiers::run() {
     become_copier_thread();
-    Nanoseconds since = now();
+    RealClock clock;
+    Nanoseconds since = clock.now();
     for (int looks = 0; !stop_.load(std::memory_order_relaxed); ++looks) {
         if (take_part()) {
             looks = 0;
@@ -132,14 +125,14 @@ void Copiers::run() {
         }
         cpu_pause();
         if (looks % kLooksPerClock != 0) continue;
-        Nanoseconds time = now();
+        Nanoseconds time = clock.now();
         if (since == 0) since = time;
         if (time - since < kLooksFor) continue;
         uint32_t seen = wakes_.load(std::memory_order_seq_cst);
         asleep_.fetch_add(1, std::memory_order_seq_cst);
         if (!stop_.load(std::memory_order_seq_cst)) WordWait::system().wait(wakes_, seen);
         asleep_.fetch_sub(1, std::memory_order_relaxed);
-        since = now();
+        since = clock.now();
     }
 }
 

@@ -1,13 +1,14 @@
 // btl/rdma/copiers.h: threads that copy parts of long payloads, and sum them up, with the one that
 // moves messages.
-// Idea: between machines that several cables join one thread's copies are slower than the cables
+// Idea: between machines that several cables join one thread's copies may be slower than the cables
 // (docs/bench/rdma_mesh.json). A payload is cut in parts, which whoever is free takes, one after
 // the other; checksums of parts are joined. They look for work for a while, and sleep when there is
 // none; to wake one takes longer than a payload, so only many payloads in a row do. Where others
 // use the cores, a thread that has begun a part may have to wait for one, and so does the payload:
 // what payloads take with these threads and without is measured as they come, and the quicker way
 // is taken.
-// Cost: a part's bytes travel to another core's cache and back; some 0.1 us for each payload.
+// Cost: a part's bytes travel to another core's cache and back; each payload waits for the last
+// part that a thread has begun.
 #pragma once
 
 #include "btl/base/bytes.h"
@@ -61,6 +62,7 @@ private:
     static constexpr size_t kThreadsMost = 3;
     const size_t wanted_;
     bool started_ = false;
+    RealClock clock_;
     Nanoseconds last_ = 0;  // payload
     size_t row_ = 0;        // bytes
     uint32_t payloads_ = 0;

@@ -312,8 +312,6 @@ uint32_t crc32c(ConstBytes bytes) {
     return ~kSum(~0u, bytes, nullptr);
 }
 
-uint32_t crc32c_copied(std::byte* to, ConstBytes from) { return ~kSum(~0u, from, to); }
-
 uint32_t crc32c_state(uint32_t state, ConstBytes bytes, std::byte* to) {
     return kSum(state, bytes, to);
 }

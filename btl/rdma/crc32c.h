@@ -8,10 +8,8 @@
 namespace pomona::rdma {
 
 uint32_t crc32c(ConstBytes bytes);
-// The same, of bytes that are copied to `to` at once: in one pass where the processor can.
-uint32_t crc32c_copied(std::byte* to, ConstBytes from);
-// Of parts: the state behind `bytes`, which are copied as well unless `to` is null. A checksum is
-// the inverse of the state behind all from ~0 on.
+// The state behind `bytes`, which are copied as well unless `to` is null, in one pass where the
+// processor can. A checksum is the inverse of the state behind all from ~0 on.
 uint32_t crc32c_state(uint32_t state, ConstBytes bytes, std::byte* to);
 // The state behind what has led to `first` and behind kCrcPart bytes more, which lead from 0 to
 // `second`.

@@ -144,7 +144,6 @@ TEST(Select, takes_the_board_for_small_collectives) {
         }
 }
 
-// What goes through shared memory is bounded by a machine's ranks, not by the communicator's.
 // Of the built-in costs, by what 16 cores of a Xeon do: docs/bench/README.md (choices_16.json).
 TEST(Select, goes_through_chunks_where_many_ranks_share_a_memory) {
     auto taken = [](Collective collective, int ranks, size_t bytes) {
@@ -163,6 +162,7 @@ TEST(Select, goes_through_chunks_where_many_ranks_share_a_memory) {
     EXPECT_EQ(taken(Collective::allreduce, 16, 8), "board");
 }
 
+// What goes through shared memory is bounded by a machine's ranks, not by the communicator's.
 TEST(Select, lets_many_machines_use_their_chunks) {
     std::vector<int> nodes;
     for (int rank = 0; rank < 100; ++rank) nodes.push_back(rank / 10);

@@ -31,7 +31,7 @@ TEST(Crc32c, is_the_same_by_each_form) {
         uint32_t plain = rdma::crc32c_plain(any), state = static_cast<uint32_t>(random.next());
         EXPECT_EQ(rdma::crc32c(any), plain) << any.size() << " bytes";
         std::vector<std::byte> taken(any.size());
-        EXPECT_EQ(rdma::crc32c_copied(taken.data(), any), plain) << any.size() << " bytes";
+        EXPECT_EQ(~rdma::crc32c_state(~0u, any, taken.data()), plain) << any.size() << " bytes";
         EXPECT_EQ(taken, any) << any.size() << " bytes";
         uint32_t on = rdma::crc32c_forms().front().sum(state, any, nullptr);
         for (const rdma::CrcForm& form : rdma::crc32c_forms()) {
